@@ -7,11 +7,14 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+#: The arguments for a certificate that the CA of the same directory signs.
+SIGNED = ("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=CA:FALSE")
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
@@ -27,6 +30,20 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def certificate(directory: Path, name: str, *extension: str) -> None:
+    """Makes NAME.pem and NAME.key in a directory."""
+    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}"]
+    subprocess.run(["openssl", *request, *files, *extension], cwd=directory, check=True, capture_output=True)
+
+
+def server_certificate(directory: Path) -> tuple[str, ...]:
+    """Makes a CA, and a certificate that it signs for 127.0.0.1. Returns the daemon's flags for it."""
+    certificate(directory, "ca")
+    certificate(directory, "server", *SIGNED, "-addext", "subjectAltName=IP:127.0.0.1")
+    return "--tls-cert", f"{directory}/server.pem", "--tls-key", f"{directory}/server.key"
 
 
 class Daemon:
@@ -62,6 +79,14 @@ class Daemon:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+@contextmanager
+def running(daemon: Daemon):
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
 
 
 @pytest.fixture

@@ -4,20 +4,19 @@ import asyncio
 import os
 import random
 import re
-import subprocess
 import textwrap
 import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Daemon, free_port
+from conftest import ROOT, SIGNED, Daemon, certificate, free_port, running, server_certificate
 
 import kent
 from kent import aio
+from kent.v1 import access_pb2, admin_pb2, codec_pb2, regions_pb2
 
 
 def test_ok_each_source_has_its_type(daemon):
@@ -218,6 +217,27 @@ def test_ok_asyncio(daemon):
     asyncio.run(main())
 
 
+def test_ok_the_stubs_of_both_clients(daemon):
+    page = regions_pb2.ListRegionsRequest(parent="spaces/default")
+    text = codec_pb2.InspectRequest(texts=["01a1fb52-f1e1-7000-8000-0282f49051b2"])
+    status, tokens = admin_pb2.GetStatusRequest(), access_pb2.ListTokensRequest()
+
+    async def main():
+        async with aio.Client(daemon.address) as client:
+            sent = {"metadata": client.metadata(), "timeout": 10}
+            return [
+                await client.regions.ListRegions(page, **sent),
+                await client.codec.Inspect(text, **sent),
+                await client.admin.GetStatus(status, **sent),
+                await client.access.ListTokens(tokens, **sent),
+            ]
+
+    with kent.Client(daemon.address) as client:
+        listed, inspected, found, made = asyncio.run(main())
+        assert client.regions.ListRegions(page) == listed and client.codec.Inspect(text) == inspected
+        assert type(client.admin.GetStatus(status)) is type(found) and client.access.ListTokens(tokens) == made
+
+
 def test_ok_the_examples_of_the_docs_run(daemon):
     daemon.kent("region", "create", "orders", "--suffix", "40")
     text = (Path(__file__).parent.parent / "README.md").read_text().replace("127.0.0.1:7600", daemon.address)
@@ -232,31 +252,13 @@ def test_ok_the_examples_of_the_docs_run(daemon):
     asyncio.run(names["main"]())
 
 
-@contextmanager
-def running(daemon):
-    try:
-        yield daemon
-    finally:
-        daemon.kill()
-
-
 def test_ok_tls_and_client_certificates(tmp_path):
-    def openssl(*args):
-        subprocess.run(["openssl", *args], cwd=tmp_path, check=True, capture_output=True)
-
-    def certificate(name, *extension):
-        request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        openssl(*request, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", *extension)
-
-    certificate("ca")
-    signed = ("-CA", "ca.pem", "-CAkey", "ca.key")
-    certificate("server", *signed, "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE")
-    certificate("client", *signed, "-addext", "subjectAltName=DNS:orders", "-addext", "basicConstraints=CA:FALSE")
-    certificate("other")
+    flags = server_certificate(tmp_path)
+    certificate(tmp_path, "client", *SIGNED, "-addext", "subjectAltName=DNS:orders")
+    certificate(tmp_path, "other")
     files = {name: str(tmp_path / name) for name in ("ca.pem", "client.pem", "client.key", "other.pem")}
     for name in ("plain", "mutual"):
         (tmp_path / name).mkdir()
-    flags = ("--tls-cert", f"{tmp_path}/server.pem", "--tls-key", f"{tmp_path}/server.key")
     identity = {"cert": files["client.pem"], "key": files["client.key"]}
     ca, other = {"ca": files["ca.pem"]}, {"ca": files["other.pem"]}
 
@@ -270,10 +272,10 @@ def test_ok_tls_and_client_certificates(tmp_path):
     ):
         content = {"ca": (tmp_path / "ca.pem").read_bytes()}
         for daemon, arguments in ((plain, ca), (plain, content), (plain, ca | identity), (mutual, ca | identity)):
-            address = f"https://{daemon.address}"
-            with kent.Client(address, **arguments) as client:
-                assert client.uuid_v7().next().version == 7
-            assert asyncio.run(asynchronous(address, arguments)).version == 7
+            for address in (f"https://{daemon.address}", daemon.address):  # With a CA, TLS is used without a scheme.
+                with kent.Client(address, **arguments) as client:
+                    assert client.uuid_v7().next().version == 7
+                assert asyncio.run(asynchronous(address, arguments)).version == 7
         for endpoint, arguments in (
             (f"https://{plain.address}", other),
             (f"https://{plain.address}", {}),

@@ -88,13 +88,23 @@ def test_ok_endpoints():
         ({"attempt_timeout": 0}, "attempt_timeout must be more than 0"),
         ({"token": "SECRET"}, "a token is kent_ID_SECRET"),
         ({"token_file": "/nonexistent/token"}, "No such file"),
-        ({"ca": b"x"}, "https://"),
         ({"cert": "x"}, "cert and key must be given together"),
     ],
 )
 def test_err_settings(settings, message):
     with pytest.raises(kent.ConfigError, match=message):
         kent.Client("127.0.0.1:7600", **settings)
+
+
+def test_ok_with_a_ca_or_a_certificate_an_endpoint_without_a_scheme_uses_tls():
+    for given in ({"ca": b"x"}, {"cert": b"x", "key": b"x"}):
+        for endpoints in (["a:1"], ["a:1", "https://b:1"], ["a:1", "unix:/s"], []):
+            client = kent.Client(*endpoints, **given, token="kent_a_SECRET")
+            assert client._settings.endpoints[0].tls and client._settings.credentials is not None
+        for endpoints, message in ((["http://a:1"], "http://"), (["unix:/s"], "unix:"), (["a:1", "http://b:1"], "all")):
+            with pytest.raises(kent.ConfigError, match=message):
+                kent.Client(*endpoints, **given)
+    assert not kent.Client("a:1")._settings.endpoints[0].tls
 
 
 def test_err_a_token_leaves_the_machine_only_under_tls():

@@ -8,6 +8,7 @@ from ._calls import Attempts, Endpoints
 from ._errors import Closed
 from ._settings import Pem, Sizes, Timeouts, settings
 from ._stock import Fences
+from .v1 import access_pb2_grpc, admin_pb2_grpc, codec_pb2_grpc, regions_pb2_grpc
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +24,7 @@ class Base:
 
     Args:
         endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``. The first is preferred, and the others are
-            used while it fails. Default: ``127.0.0.1:7600``.
+            used while it fails. Default: ``127.0.0.1:7600``. With ``ca`` or ``cert``, ``HOST:PORT`` uses TLS.
         token, token_file: the caller's token, or a file with the token, which is read again when the file changes.
         allow_plain_token: send the token to other machines without TLS.
         ca, cert, key: the trusted CAs, and the client's own certificate and key: PEM files, or their content as bytes.
@@ -78,6 +79,30 @@ class Base:
         """The metadata with the token, for calls through generated stubs."""
         return self._settings.token.metadata()
 
+    def channel(self) -> Any:
+        """The channel to the endpoint in use."""
+        raise NotImplementedError
+
+    @property
+    def regions(self) -> regions_pb2_grpc.RegionsStub:
+        """The stub that manages regions."""
+        return regions_pb2_grpc.RegionsStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def codec(self) -> codec_pb2_grpc.CodecStub:
+        """The stub that inspects and classifies identifiers."""
+        return codec_pb2_grpc.CodecStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def admin(self) -> admin_pb2_grpc.AdminStub:
+        """The stub for operator tasks, such as status and backup."""
+        return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def access(self) -> access_pb2_grpc.AccessStub:
+        """The stub for tokens, roles and budgets."""
+        return access_pb2_grpc.AccessStub(self.channel())  # type: ignore[no-untyped-call]
+
     def _attempts(self, deadline: float) -> Attempts:
         return Attempts(self._endpoints, self._settings.timeouts.attempt, deadline, self._settings.token)
 
@@ -91,10 +116,12 @@ class Base:
         return insecure(endpoint.target, CHANNEL_OPTIONS)
 
 
-#: By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead.
+#: By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead. The minimum
+#: backoff does not lengthen the pause: gRPC gives up an attempt to connect after this time, which over a slow network
+#: must be enough for TCP, TLS and HTTP/2.
 CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.max_receive_message_length", 64 << 20),
 ]

@@ -68,7 +68,8 @@ class Endpoint:
     tls: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Endpoint:
+    def parse(cls, text: str, tls: bool = False) -> Endpoint:
+        """Parses an endpoint. ``tls`` says whether an endpoint without a scheme uses TLS."""
         if text.startswith("unix:/"):
             return cls(text)
         scheme, _, rest = text.rpartition("://")
@@ -77,7 +78,7 @@ class Endpoint:
             raise ConfigError(
                 f"endpoint {text!r}: it must be HOST:PORT, https://HOST:PORT or unix:/PATH, such as 127.0.0.1:7600"
             )
-        return cls(match[0], tls=scheme == "https")
+        return cls(match[0], tls=tls if scheme == "" else scheme == "https")
 
     @property
     def is_private(self) -> bool:
@@ -183,11 +184,12 @@ def settings(
     follow_heirs: bool,
 ) -> Settings:
     """Checks the arguments of a client."""
-    parsed = [Endpoint.parse(text) for text in endpoints or ["127.0.0.1:7600"]]
+    given = any(each is not None for each in (ca, cert, key))
+    parsed = [Endpoint.parse(text, tls=given) for text in endpoints or ["127.0.0.1:7600"]]
     tls = {endpoint.tls for endpoint in parsed if not endpoint.target.startswith("unix:")}
     _check("the endpoints", "all with https:// or all without", len(tls) < 2)
     _check("cert and key", "given together", (cert is None) == (key is None))
-    _check("ca, cert and key", "left out without https://", True in tls or (ca is None and cert is None))
+    _check("ca, cert and key", "left out with http:// and unix: endpoints", True in tls or not given)
     sent = Token(token, token_file)
     if sent and not allow_plain_token:
         for endpoint in parsed:

@@ -15,14 +15,8 @@ import grpc
 from ._base import MOVES_MAX, Base, region_source
 from ._errors import Closed, Refused, Unavailable, Unusable
 from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Kind, Stock, admitted, clock, kind_of
-from .v1 import (
-    access_pb2_grpc,
-    admin_pb2_grpc,
-    allocator_pb2_grpc,
-    codec_pb2_grpc,
-    regions_pb2_grpc,
-)
 from .v1 import allocator_pb2 as pb
+from .v1 import allocator_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,26 +85,6 @@ class Client(Base):
     def channel(self) -> grpc.Channel:
         """The channel to the endpoint in use, for the stubs of ``kent.v1``. Pass ``metadata=client.metadata()``."""
         return self._channel(self._endpoints.current())
-
-    @property
-    def regions(self) -> regions_pb2_grpc.RegionsStub:
-        """The stub that manages regions."""
-        return regions_pb2_grpc.RegionsStub(self.channel())  # type: ignore[no-untyped-call]
-
-    @property
-    def codec(self) -> codec_pb2_grpc.CodecStub:
-        """The stub that inspects and classifies identifiers."""
-        return codec_pb2_grpc.CodecStub(self.channel())  # type: ignore[no-untyped-call]
-
-    @property
-    def admin(self) -> admin_pb2_grpc.AdminStub:
-        """The stub for operator tasks, such as status and backup."""
-        return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
-
-    @property
-    def access(self) -> access_pb2_grpc.AccessStub:
-        """The stub for tokens, roles and budgets."""
-        return access_pb2_grpc.AccessStub(self.channel())  # type: ignore[no-untyped-call]
 
     def _channel(self, index: int) -> grpc.Channel:
         with self._lock:
