@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hasRegions, may, mayAnywhere, newNames, type Target } from "./rights.ts";
+import { hasRegions, may, mayAnywhere, newNames, spacesOf, type Target } from "./rights.ts";
 
 const orders: Target = { kind: "region", space: "default", region: "orders" };
 const shop: Target = { kind: "space", space: "shop" };
@@ -54,6 +54,21 @@ describe("rights", () => {
     [["edit:region:default/orders/*", "edit:region:shop/*"], []],
   ] as const)("ok_with_%j_new_regions_have_names_like_%j", (permissions, expected) => {
     expect(newNames(permissions, "default")).toEqual(expected);
+  });
+
+  test("ok_permissions_name_spaces", () => {
+    const permissions = [
+      "read:region:default/team-a-*",
+      "read:region:default/orders",
+      "read:region:default/parts/bolts",
+      "admin:space:shop",
+      "edit:region:other/x",
+      "read:region:*",
+      "read:space:s*",
+      "read:*",
+      "allocate:uuidv7",
+    ];
+    expect(spacesOf(permissions, "read")).toEqual(["default", "default/parts", "shop"]);
   });
 
   test("ok_a_right_on_any_region_is_a_right_anywhere", () => {

@@ -61,6 +61,16 @@ function split(permission: string): [action: string, resource: string] {
   return [permission.slice(0, colon), permission.slice(colon + 1)];
 }
 
+/** The spaces that the permissions name, and in which they allow the action on everything or on some regions. The list
+ * of spaces has only those in which the user may read everything. */
+export function spacesOf(permissions: readonly string[], action: Action): string[] {
+  const named = permissions.flatMap((permission) => {
+    const [, given, space, outer] = /^(\w+):(?:space:(.+)|region:(.+)\/[^/]*)$/.exec(permission) ?? [];
+    return given === action || given === "admin" ? [space ?? outer ?? ""] : [];
+  });
+  return [...new Set(named)].filter((space) => space !== "" && !space.includes("*"));
+}
+
 function covers(resource: string, target: Target): boolean {
   if (resource === "*") return true;
   switch (target.kind) {

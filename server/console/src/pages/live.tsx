@@ -4,12 +4,14 @@ import { admin, regions } from "../api/calls.ts";
 import { hear } from "../api/live.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
 import { FIGURES } from "../api/topics.ts";
+import { useApp } from "../app-state.ts";
 import type { FiguresOfSecond, Status } from "../gen/kent/v1/admin_pb.ts";
-import type { MapCell, MapRegion } from "../gen/kent/v1/regions_pb.ts";
 import { bySource, joined, ofDaemon, timesOf } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 import { spaceOf, splitRegion } from "../lib/names.ts";
+import { spacesOf } from "../lib/rights.ts";
 import { askMap } from "../map/ask.ts";
+import { findRegions, mostUrgent } from "../map/fullest.ts";
 import { untilFull } from "../map/words.ts";
 import { linkTo } from "../router.ts";
 import { Chart } from "../ui/chart.tsx";
@@ -22,6 +24,8 @@ const FULLEST_MS = 15_000;
 const SOURCES_MOST = 4;
 const SPACES_MOST = 8;
 const FULLEST_MOST = 8;
+/** How many more maps of a large space to ask for. */
+const DEEPER_MOST = 3;
 
 /** The page. */
 export function LivePage() {
@@ -237,15 +241,24 @@ function Daemons({ status, latest }: { status: Status; latest: FiguresOfSecond |
 
 /** The regions that will be full first. */
 function Fullest() {
+  const { who } = useApp();
   const round = useTicks(FULLEST_MS);
   const load = useLoad(
     async (signal) => {
-      const { spaces } = await regions.listSpaces({ pageSize: SPACES_MOST }, { signal });
-      const maps = await Promise.allSettled(spaces.map(({ name }) => askMap(spaceOf(name), "", 0n, signal)));
-      return maps
-        .flatMap((map) => (map.status === "fulfilled" ? map.value.cells.filter(isRegion) : []))
-        .sort(byUrgency)
-        .slice(0, FULLEST_MOST);
+      const listed = await regions.listSpaces({ pageSize: SPACES_MOST }, { signal });
+      const names = new Set([...listed.spaces.map(({ name }) => spaceOf(name)), ...spacesOf(who.permissions, "read")]);
+      const spaces = [...names].slice(0, SPACES_MOST);
+      const maps = await Promise.allSettled(
+        spaces.map((space) =>
+          findRegions(async (prefix) => (await askMap(space, prefix, 0n, signal)).cells, DEEPER_MOST),
+        ),
+      );
+      const found = mostUrgent(
+        maps.flatMap((map) => (map.status === "fulfilled" ? [map.value] : [])),
+        FULLEST_MOST,
+      );
+      const hasMore = names.size > spaces.length || listed.nextPageToken !== "";
+      return { ...found, isAll: found.isAll && !hasMore };
     },
     [round],
   );
@@ -253,7 +266,7 @@ function Fullest() {
     <section class="card">
       <h2>Fullest regions</h2>
       <Loaded load={load} what="the regions">
-        {(cells) =>
+        {({ cells, isAll }) =>
           cells.length === 0 ? (
             <Empty title="No regions to show">
               <p>
@@ -261,42 +274,38 @@ function Fullest() {
               </p>
             </Empty>
           ) : (
-            <Table
-              caption="Fullest regions"
-              rows={cells}
-              keyOf={({ region }) => region.name}
-              columns={[
-                { title: "Region", cell: ({ region }) => <RegionLink name={region.name} /> },
-                {
-                  title: "Issued",
-                  cell: ({ fill = 0 }) => (
-                    <span class="fill-cell">
-                      <meter class="fill" min={0} max={1} value={fill} aria-label="Issued" />
-                      {format.share(fill)}
-                    </span>
-                  ),
-                },
-                { title: "Rate", number: true, wide: true, cell: ({ region }) => `${format.short(region.rate)}/s` },
-                { title: "Time left", number: true, cell: ({ region }) => untilFull(region) },
-              ]}
-            />
+            <>
+              <Table
+                caption="Fullest regions"
+                rows={cells}
+                keyOf={({ region }) => region.name}
+                columns={[
+                  { title: "Region", cell: ({ region }) => <RegionLink name={region.name} /> },
+                  {
+                    title: "Issued",
+                    cell: ({ fill = 0 }) => (
+                      <span class="fill-cell">
+                        <meter class="fill" min={0} max={1} value={fill} aria-label="Issued" />
+                        {format.share(fill)}
+                      </span>
+                    ),
+                  },
+                  { title: "Rate", number: true, wide: true, cell: ({ region }) => `${format.short(region.rate)}/s` },
+                  { title: "Time left", number: true, cell: ({ region }) => untilFull(region) },
+                ]}
+              />
+              {!isAll && (
+                <p class="quiet-text">
+                  There are too many regions to look at all of them. These are the fullest among those found, mostly in
+                  the fullest parts of the map.
+                </p>
+              )}
+            </>
           )
         }
       </Loaded>
     </section>
   );
-}
-
-type RegionCell = MapCell & { region: MapRegion };
-
-function isRegion(cell: MapCell): cell is RegionCell {
-  return cell.region !== undefined && cell.capacity !== "0";
-}
-
-/** Orders regions by the time until they are full, the shortest first, then by the issued share, the largest first. */
-function byUrgency(a: RegionCell, b: RegionCell): number {
-  const left = ({ region }: RegionCell) => region.fullInSeconds ?? Number.POSITIVE_INFINITY;
-  return left(a) === left(b) ? (b.fill ?? 0) - (a.fill ?? 0) : left(a) - left(b);
 }
 
 function RegionLink({ name }: { name: string }) {
