@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { brotliCompressSync, constants } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
-const daemon = { target: process.env["KENT_HTTP"] ?? "http://127.0.0.1:7601", changeOrigin: true };
+const daemon = { target: process.env["KENT_HTTP"] ?? "http://127.0.0.1:7601" };
 
 /** Writes a compressed copy next to each file, so that the daemon need not compress. */
 const compressed: Plugin = {
