@@ -1,14 +1,18 @@
 // Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and
 // passes each event on to the other tabs. When this tab closes, another tab takes the lock. Browsers offer locks only
-// to pages that are served over TLS or from the same machine. Without locks, each tab has its own stream.
+// to pages that are served over TLS or from the same machine. Without locks, each tab has its own stream. With locks,
+// the tabs also have only a few streams in all: turns.ts.
 import { BASE } from "./calls.ts";
 import { refusedBy } from "./refused.ts";
+import { inTurn, pause } from "./turns.ts";
 
 /** A stream that tabs share. */
 export interface Topic<E> {
   name: string;
   /** Reads the stream until `signal` aborts it, and calls `heard` for each event. */
   read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
+  /** Asks once, and calls `heard` for each event since the last time. A topic without polls always has a stream. */
+  poll?: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
   /** Returns the events to send first to a tab that subscribes later: `kept` and the new event, without those that
    * the tab does not need. */
   keep: (kept: E[], event: E) => E[];
@@ -45,16 +49,30 @@ export function hear<E>(
     }
   };
 
+  const say = (event: E) => {
+    kept = topic.keep(kept, event);
+    channel.postMessage({ is: "event", event } satisfies Said<E>);
+    heard(event);
+  };
+
+  const follow = (): Promise<void> => {
+    const { read, poll } = topic;
+    if (!poll || !navigator.locks) return read(say, end.signal);
+    return inTurn({
+      locks: navigator.locks,
+      name: `kent ${BASE.pathname} stream`,
+      read: () => read(say, end.signal),
+      poll: (signal) => poll(say, signal),
+      end: end.signal,
+    });
+  };
+
   const lead = async () => {
     leads = true;
     while (!end.signal.aborted) {
       kept = [];
       try {
-        await topic.read((event) => {
-          kept = topic.keep(kept, event);
-          channel.postMessage({ is: "event", event } satisfies Said<E>);
-          heard(event);
-        }, end.signal);
+        await follow();
       } catch (error) {
         if (end.signal.aborted) return;
         failed(error);
@@ -71,14 +89,4 @@ export function hear<E>(
     end.abort();
     channel.close();
   };
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }
