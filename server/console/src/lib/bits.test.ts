@@ -37,6 +37,11 @@ describe("bits", () => {
   test("ok_shares_exponents_and_parents", () => {
     expect(shareOf(1n << 99n, 1n << 100n)).toBe(0.5);
     expect(shareOf(1n, 0n)).toBe(0);
+    expect(shareOf(0n, 8n)).toBe(0);
+    expect(shareOf(8n, 8n)).toBe(1);
+    expect(shareOf(1015n, 1n << 40n)).toBeCloseTo(9.2e-10, 11);
+    expect(shareOf(1n, 1n << 128n)).toBeGreaterThan(0);
+    expect(shareOf((1n << 100n) - 1n, 1n << 100n)).toBeLessThan(1);
     expect([1n, 2n, 3n, 1n << 128n].map(exponentOf)).toEqual([0, 1, undefined, 128]);
     expect(exponentOf(0n)).toBeUndefined();
     expect(parentOf("101")).toBe("10");

@@ -66,7 +66,8 @@ export function exponentOf(value: bigint): number | undefined {
   return /^10*$/.test(digits) ? digits.length - 1 : undefined;
 }
 
-/** `part / whole`, from 0 to 1. The numbers can exceed 2^53. */
+/** `part / whole`, from 0 to 1. The numbers can exceed 2^53. Only nothing has the share 0, and only all has 1. */
 export function shareOf(part: bigint, whole: bigint): number {
-  return whole === 0n ? 0 : Number((part * 1_000_000_000n) / whole) / 1e9;
+  if (part <= 0n || whole <= 0n) return 0;
+  return part >= whole ? 1 : Math.min(Number(part) / Number(whole), 1 - Number.EPSILON);
 }
