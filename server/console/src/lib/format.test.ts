@@ -43,4 +43,12 @@ describe("format", () => {
     expect([capacityHint("32"), capacityHint("x")]).toEqual(["2³² identifiers", "2^bits identifiers"]);
     expect(en.short(1_234_567n)).toBe("1.23M");
   });
+
+  test("ok_units_in_arabic_are_isolated", () => {
+    const ar = new Format("ar-EG");
+    for (const text of [ar.micros(1234), ar.duration(90), ar.short(1_234_567n), ar.ago(0, 120_000), ar.moment(0)])
+      expect(text).toMatch(/^\u2068[^\u2068]+\u2069$/);
+    expect(ar.whole(20)).toBe("٢٠");
+    expect(ar.utc(0)).toMatch(/^\u2068.*\u2069 UTC$/);
+  });
 });

@@ -31,7 +31,7 @@ export class Format {
 
   /** At most three digits, such as "1.2M". */
   short(value: bigint | number): string {
-    return this.#short.format(value);
+    return isolated(this.#short.format(value));
   }
 
   /** A number from 0 to 1 as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %. */
@@ -49,29 +49,30 @@ export class Format {
 
   /** A moment in the browser's time zone. */
   moment(unixMs: number): string {
-    return this.#moment.format(unixMs);
+    return isolated(this.#moment.format(unixMs));
   }
 
   /** A moment in UTC. */
   utc(unixMs: number): string {
-    return `${this.#utc.format(unixMs)} UTC`;
+    return `${isolated(this.#utc.format(unixMs))} UTC`;
   }
 
   /** The time of day in the browser's time zone. */
   clock(unixMs: number): string {
-    return this.#clock.format(unixMs);
+    return isolated(this.#clock.format(unixMs));
   }
 
   /** A duration in its largest unit, such as "3 days". */
   duration(seconds: number): string {
     const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
     const value = seconds / length;
-    return new Intl.NumberFormat(this.#locale, {
+    const units = new Intl.NumberFormat(this.#locale, {
       style: "unit",
       unit,
       unitDisplay: "long",
       maximumFractionDigits: value < 10 ? 1 : 0,
-    }).format(Math.min(value, 1e6));
+    });
+    return isolated(units.format(Math.min(value, 1e6)));
   }
 
   /** A short duration that is given in microseconds, such as "1.2 ms". */
@@ -82,19 +83,20 @@ export class Format {
         : micros >= 1000
           ? (["millisecond", micros / 1000] as const)
           : (["microsecond", micros] as const);
-    return new Intl.NumberFormat(this.#locale, {
+    const units = new Intl.NumberFormat(this.#locale, {
       style: "unit",
       unit,
       unitDisplay: "short",
       maximumSignificantDigits: 3,
-    }).format(value);
+    });
+    return isolated(units.format(value));
   }
 
   /** A moment relative to now, such as "2 minutes ago". */
   ago(unixMs: number, nowMs: number): string {
     const seconds = (unixMs - nowMs) / 1000;
     const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-    return this.#ago.format(Math.round(seconds / length), unit);
+    return isolated(this.#ago.format(Math.round(seconds / length), unit));
   }
 }
 
@@ -104,6 +106,14 @@ const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
   ["hour", 3600],
   ["minute", 60],
 ];
+
+const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+
+/** Encloses a text with letters that are written from right to left in Unicode's first strong isolate. Otherwise the
+ * English text around it would reorder its parts. Unlike an element, this also works on a canvas. */
+function isolated(text: string): string {
+  return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
 
 /** A number in superscript digits. */
 export function superscript(value: number): string {
