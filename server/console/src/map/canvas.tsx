@@ -1,7 +1,7 @@
 // The map as a picture, with pointer, zoom and keyboard.
 import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
 import type { MapPart } from "./ask.ts";
 import { holderOf, nodeAt, type View } from "./layout.ts";
@@ -48,6 +48,9 @@ export function MapCanvas(props: MapCanvasProps) {
     ky: view === "icicle" ? 1 : transform.k,
     dy: view === "icicle" ? 0 : transform.y,
   };
+
+  // The map has its size before the browser draws the page, so that nothing moves.
+  useLayoutEffect(() => setWidth(canvas.current?.parentElement?.clientWidth ?? 0), []);
 
   useEffect(() => {
     const element = canvas.current?.parentElement;

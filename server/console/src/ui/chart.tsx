@@ -1,19 +1,30 @@
 // A chart of lines over time.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { type Line, latest } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
+import { Mark } from "./parts.tsx";
 
 const HEIGHT = 180;
+/** The height of the time axis: one line of labels. */
+const AXIS_HEIGHT = 28;
 /** The minimum distance between two time labels on the axis, in pixels. The longest label is 75 pixels wide. */
 const CLOCK_SPACE = 110;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
 /** Draws several lines over one time axis. The legend shows the latest values. */
-export function Chart(props: { title: string; times: number[]; lines: Line[]; show: (value: number) => string }) {
-  const { title, times, lines, show } = props;
+export function Chart(props: {
+  title: string;
+  times: number[];
+  lines: Line[];
+  show: (value: number) => string;
+  /** Whether the values have ended, because the daemon cannot be reached. */
+  isStale: boolean;
+}) {
+  const { title, times, lines, show, isStale } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(undefined);
   const shown = useRef(show);
@@ -33,7 +44,12 @@ export function Chart(props: { title: string; times: number[]; lines: Line[]; sh
         cursor: { y: false },
         scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
         axes: [
-          { ...axis, space: CLOCK_SPACE, values: (_, values) => values.map((value) => format.clock(value * 1000)) },
+          {
+            ...axis,
+            size: AXIS_HEIGHT,
+            space: CLOCK_SPACE,
+            values: (_, values) => values.map((value) => format.clock(value * 1000)),
+          },
           { ...axis, size: 64, values: (_, values) => values.map((value) => shown.current(value)) },
         ],
         series: [
@@ -72,9 +88,13 @@ export function Chart(props: { title: string; times: number[]; lines: Line[]; sh
 
   const summary = lines.map((line) => `${line.name} ${textOf(line, show)}`).join(", ");
   return (
-    <section class="card chart">
-      <h2>{title}</h2>
-      <div ref={box} class="chart-box" role="img" aria-label={`${title}. Now: ${summary || "nothing"}`} />
+    <ChartCard title={title} end={isStale ? times.at(-1) : undefined}>
+      <div
+        ref={box}
+        class="chart-box"
+        role="img"
+        aria-label={`${title}. ${isStale ? "Last" : "Now"}: ${summary || "nothing"}`}
+      />
       <ul class="chart-legend">
         {lines.map((line, index) => (
           <li key={line.name}>
@@ -83,6 +103,20 @@ export function Chart(props: { title: string; times: number[]; lines: Line[]; sh
           </li>
         ))}
       </ul>
+    </ChartCard>
+  );
+}
+
+/** The card of a chart, also while it loads. `end` is the time in seconds since which the values are stale. */
+export function ChartCard(props: { title: string; end?: number | undefined; children: ComponentChildren }) {
+  const { title, end, children } = props;
+  return (
+    <section class="card chart">
+      <h2>
+        {title}
+        {end !== undefined && <Mark kind="warn">stale since {format.clock(end * 1000)}</Mark>}
+      </h2>
+      {children}
     </section>
   );
 }
