@@ -26,7 +26,18 @@ const mark: Interceptor = (next) => async (request) => {
   }
 };
 
-const settings = { baseUrl: BASE.href.replace(/\/$/, ""), interceptors: [mark] };
+/** Fetches, and says in plain words if the daemon cannot be reached. The browser's own words are poor. */
+const reach: typeof fetch = async (...request) => {
+  try {
+    return await fetch(...request);
+  } catch (error) {
+    // An aborted call is not a TypeError.
+    if (!(error instanceof TypeError)) throw error;
+    throw new ConnectError(`The daemon at ${BASE.href} cannot be reached.`, Code.Unavailable);
+  }
+};
+
+const settings = { baseUrl: BASE.href.replace(/\/$/, ""), interceptors: [mark], fetch: reach };
 const unary = createConnectTransport({ ...settings, useBinaryFormat: true, defaultTimeoutMs: 30_000 });
 const streams = createGrpcWebTransport(settings);
 

@@ -14,9 +14,12 @@ export interface Refused {
   suggestion?: EditSuggestion;
 }
 
+const CUT_OFF = "The connection to the daemon broke off.";
+
 /** Converts the error of a call. */
 export function refusedBy(error: unknown): Refused {
   const failure = ConnectError.from(error);
+  if (isCutOff(failure.cause)) return { kind: "unreachable", rule: "", message: CUT_OFF };
   const info = failure.findDetails(ErrorInfoSchema)[0];
   const suggestion = failure.findDetails(EditSuggestionSchema)[0];
   return {
@@ -25,6 +28,11 @@ export function refusedBy(error: unknown): Refused {
     message: withoutHints(failure.rawMessage),
     ...(suggestion ? { suggestion } : {}),
   };
+}
+
+/** Whether an error is the browser's for a connection that broke off during an answer. */
+function isCutOff(cause: unknown): boolean {
+  return cause instanceof TypeError && /network|fetch|load failed|input stream/i.test(cause.message);
 }
 
 /** Removes hints for the command line, in parentheses at the end, which do not help in a browser. */

@@ -21,7 +21,7 @@ export type Session =
   | { state: "unreachable"; message: string };
 
 const ADDRESS = new URL("console/session", BASE);
-const UNREACHABLE = "The daemon cannot be reached.";
+const UNREACHABLE = `The daemon at ${BASE.href} cannot be reached.`;
 
 /** Asks the daemon for the principal of the browser. */
 export async function askSession(): Promise<Session> {

@@ -14,10 +14,10 @@ import { askMap } from "../map/ask.ts";
 import { findRegions, mostUrgent } from "../map/fullest.ts";
 import { untilFull } from "../map/words.ts";
 import { linkTo } from "../router.ts";
-import { Chart } from "../ui/chart.tsx";
+import { Chart, ChartCard } from "../ui/chart.tsx";
 import { useLoad } from "../ui/load.ts";
 import { Facts, Mark, Table } from "../ui/parts.tsx";
-import { Empty, Loaded, Loading, Problem } from "../ui/states.tsx";
+import { Empty, Loaded, Problem } from "../ui/states.tsx";
 
 const STATUS_MS = 5000;
 const FULLEST_MS = 15_000;
@@ -45,23 +45,29 @@ export function LivePage() {
       ),
     [],
   );
+  const gone = [refused, status.refused].find((one) => one?.kind === "unreachable");
   return (
     <div class="page">
       <header class="page-head">
         <h1>Live</h1>
-        {status.value && <State status={status.value} />}
+        {status.value ? <State status={status.value} /> : !status.refused && <div class="bone in-head" />}
       </header>
+      {gone && <Problem refused={gone} again={status.again} />}
       {refused?.kind === "no-permission" ? (
         <Problem refused={refused} />
       ) : (
         <>
-          <Charts seconds={seconds} refused={refused} />
-          <Loaded load={status} what="the state of the daemon">
-            {(status) => <Daemons status={status} latest={seconds.at(-1)} />}
-          </Loaded>
+          <Charts seconds={seconds} refused={refused} isStale={gone !== undefined} />
+          {gone ? null : status.refused || status.value ? (
+            <Loaded load={status} what="the state of the daemon">
+              {(status) => <Daemons status={status} latest={seconds.at(-1)} />}
+            </Loaded>
+          ) : (
+            <DaemonsLoading />
+          )}
         </>
       )}
-      <Fullest />
+      {!gone && <Fullest />}
     </div>
   );
 }
@@ -91,7 +97,13 @@ function State({ status }: { status: Status }) {
   );
 }
 
-function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Refused | undefined }) {
+const GRANTS = "Grants per second, by source";
+const LATENCY = "Latency of grants";
+const COMMITS = "Latency of commits in the store";
+
+/** The charts. They are stale if the daemon cannot be reached: then the page says why. */
+function Charts(props: { seconds: FiguresOfSecond[]; refused: Refused | undefined; isStale: boolean }) {
+  const { seconds, refused, isStale } = props;
   const times = useMemo(() => timesOf(seconds), [seconds]);
   const grants = useMemo(() => bySource(seconds, SOURCES_MOST), [seconds]);
   const latency = useMemo(
@@ -103,34 +115,45 @@ function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Ref
   );
   const store = useMemo(() => [ofDaemon(seconds, "commit", ({ storeMicros }) => storeMicros)], [seconds]);
   if (seconds.length === 0) {
-    return refused ? <Problem refused={refused} /> : <Loading what="the figures" rows={6} />;
+    return isStale ? null : refused ? <Problem refused={refused} /> : <ChartsLoading />;
   }
+  const end = isStale ? times.at(-1) : undefined;
   return (
     <div class="charts">
       {grants.length > 0 ? (
-        <Chart
-          title="Grants per second, by source"
-          times={times}
-          lines={grants}
-          show={(value) => format.short(value)}
-        />
+        <Chart title={GRANTS} times={times} lines={grants} show={(value) => format.short(value)} isStale={isStale} />
       ) : (
-        <section class="card chart">
-          <h2>Grants per second, by source</h2>
-          <Empty title="No grants in the last fifteen minutes">
+        <ChartCard title={GRANTS} end={end}>
+          <Empty
+            title={
+              end === undefined
+                ? "No grants in the last fifteen minutes"
+                : `No grants in the fifteen minutes before ${format.clock(end * 1000)}`
+            }
+          >
             <p class="quiet-text">
               Try <code>kent alloc uuidv7</code>
             </p>
           </Empty>
-        </section>
+        </ChartCard>
       )}
-      <Chart title="Latency of grants" times={times} lines={latency} show={(value) => format.micros(value)} />
-      <Chart
-        title="Latency of commits in the store"
-        times={times}
-        lines={store}
-        show={(value) => format.micros(value)}
-      />
+      <Chart title={LATENCY} times={times} lines={latency} show={(value) => format.micros(value)} isStale={isStale} />
+      <Chart title={COMMITS} times={times} lines={store} show={(value) => format.micros(value)} isStale={isStale} />
+    </div>
+  );
+}
+
+function ChartsLoading() {
+  return (
+    <div class="charts">
+      <span class="hidden" role="status">
+        Loading the figures
+      </span>
+      {[GRANTS, LATENCY, COMMITS].map((title) => (
+        <ChartCard key={title} title={title}>
+          <div class="bone" />
+        </ChartCard>
+      ))}
     </div>
   );
 }
@@ -236,6 +259,24 @@ function Daemons({ status, latest }: { status: Status; latest: FiguresOfSecond |
         </section>
       )}
     </>
+  );
+}
+
+function DaemonsLoading() {
+  return (
+    <div class="loading-cards">
+      <span class="hidden" role="status">
+        Loading the state of the daemon
+      </span>
+      <section class="card">
+        <h2>Replicas and slots</h2>
+        <div class="bone of-table" />
+      </section>
+      <section class="card">
+        <h2>Store and clock</h2>
+        <div class="bone of-facts" />
+      </section>
+    </div>
   );
 }
 

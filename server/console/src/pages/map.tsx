@@ -100,9 +100,16 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
       {load.refused ? (
         <Problem refused={load.refused} again={load.again} />
       ) : !part ? (
-        <div class="map-and-details" role="status">
-          <div class={`bone map-bone ${view}`} />
-          <span class="hidden">Loading the map</span>
+        <div class="map-and-details">
+          <div>
+            <div class={`bone map-bone ${view}`} />
+            <Legend map />
+          </div>
+          <div class="details">
+            <span class="hidden" role="status">
+              Loading the map
+            </span>
+          </div>
         </div>
       ) : (
         <div class="map-and-details">
