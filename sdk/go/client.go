@@ -37,8 +37,9 @@ type sourceKey struct {
 	of   any
 }
 
-// New creates a client. The endpoint is HOST:PORT, https://HOST:PORT or unix:/PATH. New does not connect: the first
-// call does. New returns a *[ConfigError] if a setting is invalid.
+// New creates a client. The endpoint is HOST:PORT, https://HOST:PORT or unix:/PATH. HOST:PORT uses TLS if an option sets
+// a CA, a certificate or a TLS configuration. New does not connect: the first call does. New returns a *[ConfigError] if
+// a setting is invalid.
 func New(endpoint string, options ...Option) (*Client, error) {
 	set := defaults()
 	set.endpoints = []string{endpoint}

@@ -454,8 +454,10 @@ func TestOkTLSAndClientCertificates(t *testing.T) {
 
 	ca, other := kent.WithCAFile(path("ca.pem")), kent.WithCAFile(path("other.pem"))
 	identity := kent.WithCertificateFiles(path("client.pem"), path("client.key"))
-	next(t, connect(t, "https://"+plain.address, ca).UUIDv7())
-	next(t, connect(t, "https://"+mutual.address, ca, identity).UUIDv7())
+	for _, scheme := range []string{"https://", ""} {
+		next(t, connect(t, scheme+plain.address, ca).UUIDv7())
+		next(t, connect(t, scheme+mutual.address, ca, identity).UUIDv7())
+	}
 	wrongName := "https://localhost:" + strings.Split(mutual.address, ":")[1]
 	for i, row := range []struct {
 		endpoint string

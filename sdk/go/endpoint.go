@@ -24,13 +24,17 @@ type endpoint struct {
 	tls     bool
 }
 
-func parseEndpoint(text string) (endpoint, error) {
+// parseEndpoint parses an endpoint. An endpoint without a scheme uses TLS if the client has TLS settings.
+func parseEndpoint(text string, secure bool) (endpoint, error) {
 	if strings.HasPrefix(text, "unix:/") {
 		return endpoint{address: text}, nil
 	}
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		scheme, rest = "http", text
+		if secure {
+			scheme = "https"
+		}
 	}
 	rest = strings.TrimRight(rest, "/")
 	match := hostPort.FindStringSubmatch(rest)

@@ -69,17 +69,19 @@ func WithPlainToken() Option {
 }
 
 // WithCAFile trusts daemons whose certificates are signed by the CAs in a PEM file, instead of by the system's CAs.
+// Endpoints without a scheme then use TLS.
 func WithCAFile(path string) Option {
 	return func(s *settings) { s.caFile = path }
 }
 
 // WithCertificateFiles sets the PEM files of the client's certificate and private key, for daemons that require one.
-// The client reads the files for each connection, so the certificate can be renewed.
+// The client reads the files for each connection, so the certificate can be renewed. Endpoints without a scheme then use TLS.
 func WithCertificateFiles(certificate, key string) Option {
 	return func(s *settings) { s.certFile, s.keyFile, s.hasCert = certificate, key, true }
 }
 
 // WithTLSConfig uses the program's own TLS configuration. WithCAFile and WithCertificateFiles add to it.
+// Endpoints without a scheme then use TLS.
 func WithTLSConfig(config *tls.Config) Option {
 	return func(s *settings) { s.tls = config }
 }
@@ -145,8 +147,9 @@ func (s *settings) check() error {
 // parse returns the endpoints, and whether any uses TLS.
 func (s *settings) parse() (all []endpoint, secure bool, err error) {
 	plain := false
+	given := s.tls != nil || s.caFile != "" || s.hasCert
 	for _, text := range s.endpoints {
-		one, err := parseEndpoint(text)
+		one, err := parseEndpoint(text, given)
 		if err != nil {
 			return nil, false, err
 		}
@@ -161,7 +164,7 @@ func (s *settings) parse() (all []endpoint, secure bool, err error) {
 	if secure && plain {
 		return nil, false, &ConfigError{"the endpoints must be all with https:// or all without"}
 	}
-	if !secure && (s.tls != nil || s.caFile != "" || s.hasCert) {
+	if !secure && given {
 		return nil, false, &ConfigError{"TLS settings need https:// endpoints"}
 	}
 	return all, secure, nil

@@ -3,6 +3,7 @@ package kent
 // Tests the parts that make no calls.
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"math"
@@ -200,9 +201,27 @@ func TestOkEndpoints(t *testing.T) {
 		{"10.0.0.7:80", "dns:///10.0.0.7:80", false, false},
 		{"unix:/run/kent.sock", "unix:/run/kent.sock", false, true},
 	} {
-		e, err := parseEndpoint(row.text)
+		e, err := parseEndpoint(row.text, false)
 		if err != nil || e.target() != row.target || e.tls != row.tls || e.isPrivate() != row.isPrivate {
 			t.Error(row, e, err)
+		}
+	}
+}
+
+func TestOkAnEndpointWithoutASchemeUsesTLSIfThereAreTLSSettings(t *testing.T) {
+	for text, tls := range map[string]bool{
+		"kent.example:7600": true, "https://kent.example:7600": true, "http://kent.example:7600": false, "unix:/s": false,
+	} {
+		e, err := parseEndpoint(text, true)
+		if err != nil || e.tls != tls {
+			t.Error(text, e, err)
+		}
+	}
+	config, token := WithTLSConfig(&tls.Config{}), WithToken("kent_a_SECRET")
+	for _, fallback := range []string{"b:1", "https://b:1", "unix:/s"} {
+		client, err := New("a:1", config, token, WithFallback(fallback))
+		if err != nil || !client.endpoints[0].tls {
+			t.Error(fallback, err)
 		}
 	}
 }
@@ -245,7 +264,12 @@ func TestErrSettings(t *testing.T) {
 		{plain, WithTokenFile(""), "not empty"},
 		{plain, WithTokenFile("/nonexistent/token"), "no such file"},
 		{plain, WithTokenFile(junk), "a token is kent_ID_SECRET"},
-		{plain, WithCAFile(junk), "https://"},
+		{"http://" + plain, WithCAFile(junk), "need https://"},
+		{"http://" + plain, WithCertificateFiles(junk, junk), "need https://"},
+		{"http://" + plain, WithTLSConfig(&tls.Config{}), "need https://"},
+		{"unix:/s", WithCAFile(junk), "need https://"},
+		{plain, WithCAFile(junk), "no PEM certificate"},
+		{plain, WithCertificateFiles(junk, junk), "certificate files"},
 		{plain, WithFallback(secure), "all with https://"},
 		{secure, WithCAFile("/nonexistent/ca"), "no such file"},
 		{secure, WithCAFile(junk), "no PEM certificate"},
@@ -255,7 +279,9 @@ func TestErrSettings(t *testing.T) {
 		_, err := New(row.endpoint, row.option)
 		wantConfigError(t, err, row.part)
 	}
-	_, err := New(plain, WithToken("kent_a_SECRET"), WithTokenFile(junk))
+	_, err := New(plain, WithCAFile(junk), WithFallback("http://b:1"))
+	wantConfigError(t, err, "all with https://")
+	_, err = New(plain, WithToken("kent_a_SECRET"), WithTokenFile(junk))
 	wantConfigError(t, err, "the token must be given once")
 }
 

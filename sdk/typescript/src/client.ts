@@ -32,7 +32,7 @@ export class Client {
 
   /**
    * @param endpoints `HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`, or several of them. The first is preferred, and
-   * the others are used while it fails.
+   * the others are used while it fails. `HOST:PORT` uses TLS if there is a `ca` or a `cert`.
    * @throws `ConfigError` if an argument is invalid.
    */
   constructor(endpoints: string | readonly string[] = "127.0.0.1:7600", options: ClientOptions = {}) {

@@ -16,9 +16,9 @@ export interface ClientOptions {
   tokenFile?: string | undefined;
   /** Send the token to other machines without TLS. */
   allowPlainToken?: boolean | undefined;
-  /** The CA certificates to trust. The default is Node's own list. */
+  /** The CA certificates to trust. The default is Node's own list. Endpoints without a scheme then use TLS. */
   ca?: Pem | undefined;
-  /** The client's own certificate. */
+  /** The client's own certificate. Endpoints without a scheme then use TLS. */
   cert?: Pem | undefined;
   /** The private key of `cert`. */
   key?: Pem | undefined;
@@ -59,14 +59,16 @@ export interface Settings {
 
 /** Checks the arguments of a client. */
 export function settings(endpoints: string | readonly string[], options: ClientOptions): Settings {
-  const parsed = (typeof endpoints === "string" ? [endpoints] : endpoints).map(Endpoint.parse);
+  const { ca, cert, key } = options;
+  const certified = ca !== undefined || cert !== undefined || key !== undefined;
+  const texts = typeof endpoints === "string" ? [endpoints] : endpoints;
+  const parsed = texts.map((text) => Endpoint.parse(text, certified));
   check("the endpoints", "at least one", parsed.length > 0);
   const schemes = new Set(parsed.filter((endpoint) => !endpoint.isUnix).map((endpoint) => endpoint.tls));
   const tls = schemes.has(true);
-  const { ca, cert, key } = options;
   check("the endpoints", "all with https:// or all without", schemes.size < 2);
   check("cert and key", "given together", (cert === undefined) === (key === undefined));
-  check("ca, cert and key", "left out without https://", tls || (ca === undefined && cert === undefined));
+  check("ca, cert and key", "left out without https://", tls || !certified);
   const token = new Token(options.token, options.tokenFile);
   const exposed = parsed.find((endpoint) => !endpoint.isPrivate);
   if (token.isSet && exposed !== undefined && options.allowPlainToken !== true) {
@@ -120,7 +122,8 @@ export class Endpoint {
     readonly tls: boolean,
   ) {}
 
-  static parse(this: void, text: string): Endpoint {
+  /** Parses an endpoint. An endpoint without a scheme uses TLS if the client has a CA, a certificate or a key. */
+  static parse(this: void, text: string, certified = false): Endpoint {
     if (text.startsWith("unix:/")) {
       return new Endpoint(text, false);
     }
@@ -131,7 +134,7 @@ export class Endpoint {
         `endpoint ${JSON.stringify(text)}: it must be HOST:PORT, https://HOST:PORT or unix:/PATH, such as 127.0.0.1:7600`,
       );
     }
-    return new Endpoint(rest, scheme === "https");
+    return new Endpoint(rest, scheme === undefined ? certified : scheme === "https");
   }
 
   get isUnix(): boolean {

@@ -6,8 +6,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, type ClientOptions, ConfigError } from "kent-client";
-import { AllocateResponse } from "kent-client/v1";
+import { rootCertificates } from "node:tls";
+import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import { Client, type ClientOptions, ConfigError, RpcFailure } from "kent-client";
+import { AllocateResponse, RpcStatus } from "kent-client/v1";
 import { Attempts, Endpoints } from "../src/calls.js";
 import { Endpoint, sizes, Token } from "../src/settings.js";
 import {
@@ -154,7 +156,7 @@ test("ok: the next block follows at the edge, and is asked for once", () => {
 });
 
 test("ok: attempts use the other endpoints first without a pause", () => {
-  const endpoints = new Endpoints(["a:1", "b:1"].map(Endpoint.parse));
+  const endpoints = new Endpoints(["a:1", "b:1"].map((text) => Endpoint.parse(text)));
   const attempts = new Attempts(endpoints, new Token(undefined, undefined), 1, Number.POSITIVE_INFINITY);
   assert.equal(attempts.backoffMs(), 0);
   const pauses = Array.from({ length: 9 }, () => attempts.backoffMs());
@@ -162,7 +164,7 @@ test("ok: attempts use the other endpoints first without a pause", () => {
 });
 
 test("ok: the first endpoint is used again after 30 seconds", () => {
-  const endpoints = new Endpoints(["a:1", "b:1", "c:1"].map(Endpoint.parse));
+  const endpoints = new Endpoints(["a:1", "b:1", "c:1"].map((text) => Endpoint.parse(text)));
   endpoints.leave(0, 1000);
   endpoints.leave(0, 1000);
   assert.equal(endpoints.current(1001), 1);
@@ -187,6 +189,21 @@ test("ok: endpoints", () => {
   }
 });
 
+test("ok: an endpoint without a scheme uses TLS if there is a CA or a certificate", () => {
+  for (const [text, tls] of [
+    ["kent.example:7600", true],
+    ["https://kent.example:7600", true],
+    ["http://kent.example:7600", false],
+    ["unix:/run/kent.sock", false],
+  ] as const) {
+    assert.equal(Endpoint.parse(text, true).tls, tls, text);
+  }
+  const ca = Buffer.from(rootCertificates[0] ?? "");
+  for (const endpoints of ["a:1", ["a:1", "https://b:1"], ["a:1", "unix:/s"]]) {
+    new Client(endpoints, { ca, token: "kent_a_SECRET" }).close();
+  }
+});
+
 test("err: settings", () => {
   const rows: [ClientOptions, RegExp][] = [
     [{ blockSize: 0 }, /blockSize must be 1 to/],
@@ -200,7 +217,7 @@ test("err: settings", () => {
     [{ token: "SECRET" }, /a token is kent_ID_SECRET/],
     [{ token: "kent_a_b", tokenFile: "x" }, /token must be left out/],
     [{ tokenFile: "/nonexistent/token" }, /ENOENT/],
-    [{ ca: Buffer.from("x") }, /https:\/\//],
+    [{ ca: Buffer.from("x") }, /ca must be PEM/],
     [{ cert: "x" }, /cert and key must be given together/],
   ];
   for (const [options, message] of rows) {
@@ -210,6 +227,11 @@ test("err: settings", () => {
   assert.throws(() => new Client(["a:1", "https://b:1"]), /all with https/);
   assert.throws(() => new Client("https://a:1", { ca: Buffer.from("x") }), /ca must be PEM/);
   assert.throws(() => new Client("https://a:1", { ca: "/nonexistent" }), /ca: ENOENT/);
+  for (const endpoint of ["http://a:1", "unix:/s"]) {
+    assert.throws(() => new Client(endpoint, { ca: "x" }), /left out without https:\/\//);
+    assert.throws(() => new Client(endpoint, { cert: "x", key: "x" }), /left out without https:\/\//);
+  }
+  assert.throws(() => new Client(["a:1", "http://b:1"], { ca: "x" }), /all with https/);
 });
 
 test("err: a token leaves the machine only under TLS", () => {
@@ -234,6 +256,24 @@ test("ok: a token file is read again, and an invalid token is not sent", (t) => 
   assert.equal(token.header(), "Bearer kent_a_ONE");
   assert.equal(token.header(true), "Bearer kent_a_OTHER");
   assert.deepEqual(token.metadata().get("authorization"), ["Bearer kent_a_OTHER"]);
+});
+
+test("err: the message of a failure is the daemon's own", () => {
+  const failure = (details: string, message?: string) => {
+    const metadata = new Metadata();
+    if (message !== undefined) {
+      metadata.set("grpc-status-details-bin", Buffer.from(RpcStatus.encode(RpcStatus.create({ message })).finish()));
+    }
+    const code = status.NOT_FOUND;
+    return new RpcFailure(Object.assign(new Error(), { code, details, metadata }) as ServiceError);
+  };
+  assert.equal(failure("a%3F", "a?").message, "NOT_FOUND: a?");
+  assert.equal(failure("a%3F", "a?").details, "a?");
+  assert.equal(failure("%3F", "%3F: 50% %").details, "%3F: 50% %");
+  // Without a status in the metadata, grpc-js has decoded the message in part.
+  for (const message of [undefined, ""]) {
+    assert.equal(failure("r%3F %23%2f 50% %zz %E9 é", message).details, "r? #/ 50% %zz %E9 é");
+  }
 });
 
 test("err: counts and request IDs", async () => {

@@ -231,8 +231,8 @@ public final class Client implements AutoCloseable {
 
         /**
          * The endpoints, as {@code HOST:PORT}, {@code https://HOST:PORT} or {@code unix:/PATH}. The
-         * first is preferred, and the others are used while it fails. Default: {@code
-         * 127.0.0.1:7600}.
+         * first is preferred, and the others are used while it fails. {@code HOST:PORT} uses TLS if
+         * there is a CA or a certificate. Default: {@code 127.0.0.1:7600}.
          */
         public Builder endpoints(String... endpoints) {
             return endpoints(List.of(endpoints));
@@ -262,13 +262,19 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** A PEM file with the CAs to trust. The default is the CAs of the Java installation. */
+        /**
+         * A PEM file with the CAs to trust. The default is the CAs of the Java installation.
+         * Endpoints without a scheme then use TLS.
+         */
         public Builder ca(Path file) {
             ca = file;
             return this;
         }
 
-        /** The PEM files of the client's certificate and of its private key, in PKCS #8 format. */
+        /**
+         * The PEM files of the client's certificate and of its private key, in PKCS #8 format.
+         * Endpoints without a scheme then use TLS.
+         */
         public Builder certificate(Path certificate, Path key) {
             cert = certificate;
             this.key = key;

@@ -15,7 +15,11 @@ record Endpoint(String name, boolean tls) {
                     "(?:(https?)://)?((?:\\[[0-9a-fA-F:.]+\\]|[^\\s:/\\[\\]]+):(\\d{1,5}))/*");
     private static final Pattern LOOPBACK = Pattern.compile("127(\\.\\d{1,3}){3}");
 
-    static Endpoint parse(String text) {
+    /**
+     * Parses an endpoint. An endpoint without a scheme uses TLS if the client has a CA or a
+     * certificate.
+     */
+    static Endpoint parse(String text, boolean certified) {
         if (text.startsWith("unix:/")) {
             return new Endpoint(text, false);
         }
@@ -23,7 +27,9 @@ record Endpoint(String name, boolean tls) {
         if (match.matches()) {
             int port = Integer.parseInt(match.group(3));
             if (port >= 1 && port <= 65535) {
-                return new Endpoint(match.group(2), "https".equals(match.group(1)));
+                String scheme = match.group(1);
+                boolean tls = scheme == null ? certified : scheme.equals("https");
+                return new Endpoint(match.group(2), tls);
             }
         }
         throw new KentException.Config(

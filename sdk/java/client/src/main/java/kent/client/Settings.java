@@ -30,7 +30,9 @@ record Settings(
     static Settings of(Client.Builder builder) {
         List<String> texts =
                 builder.endpoints.isEmpty() ? List.of("127.0.0.1:7600") : builder.endpoints;
-        List<Endpoint> endpoints = texts.stream().map(Endpoint::parse).toList();
+        boolean certified = builder.ca != null || builder.cert != null;
+        List<Endpoint> endpoints =
+                texts.stream().map(text -> Endpoint.parse(text, certified)).toList();
         long kinds =
                 endpoints.stream()
                         .filter(one -> !one.isUnix())

@@ -52,10 +52,12 @@ class TlsIT {
             String address = "https://" + daemon.address();
             UnaryOperator<Client.Builder> identity =
                     builder -> builder.certificate(file("client.pem"), file("client.key"));
-            try (Client client =
-                    identity.apply(Client.builder().endpoints(address).ca(file("ca.pem")))
-                            .build()) {
-                assertEquals(7, client.uuidV7().next().version());
+            for (String endpoint : List.of(address, daemon.address())) {
+                try (Client client =
+                        identity.apply(Client.builder().endpoints(endpoint).ca(file("ca.pem")))
+                                .build()) {
+                    assertEquals(7, client.uuidV7().next().version());
+                }
             }
             String wrongName = "https://localhost:" + daemon.port();
             for (Client.Builder builder :

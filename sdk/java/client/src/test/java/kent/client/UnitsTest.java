@@ -30,6 +30,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tests the parts that make no calls. */
 class UnitsTest {
+    private static final Path POM = Path.of("pom.xml");
     private static final Sizes SIZES = new Sizes(100, 350, 0.5, Duration.ofSeconds(10));
 
     private static AllocateResponse packed(int width, int... bytes) {
@@ -181,7 +182,9 @@ class UnitsTest {
 
     @Test
     void okAttemptsUseTheOtherEndpointsFirstWithoutAPause() {
-        Endpoints endpoints = new Endpoints(List.of(Endpoint.parse("a:1"), Endpoint.parse("b:1")));
+        Endpoints endpoints =
+                new Endpoints(
+                        Stream.of("a:1", "b:1").map(text -> Endpoint.parse(text, false)).toList());
         Attempts attempts =
                 new Attempts(
                         endpoints,
@@ -228,7 +231,17 @@ class UnitsTest {
                     {"https://kent.example:80", "dns:///kent.example:80"},
                     {"unix:/run/kent.sock", "unix:/run/kent.sock"}
                 }) {
-            assertEquals(row[1], Endpoint.parse(row[0]).target());
+            assertEquals(row[1], Endpoint.parse(row[0], false).target());
+        }
+    }
+
+    @Test
+    void okAnEndpointWithoutASchemeUsesTlsIfThereIsACaOrACertificate() {
+        for (boolean certified : List.of(true, false)) {
+            assertEquals(certified, Endpoint.parse("kent.example:7600", certified).tls());
+            assertTrue(Endpoint.parse("https://kent.example:7600", certified).tls());
+            assertFalse(Endpoint.parse("http://kent.example:7600", certified).tls());
+            assertFalse(Endpoint.parse("unix:/run/kent.sock", certified).tls());
         }
     }
 
@@ -244,9 +257,16 @@ class UnitsTest {
                 setting(b -> b.token("SECRET"), "a token is kent_ID_SECRET"),
                 setting(b -> b.tokenFile(Path.of("/nonexistent/token")), "NoSuchFile"),
                 setting(b -> b.token("kent_a_b").tokenFile(Path.of("x")), "left out if"),
-                setting(b -> b.ca(Path.of("/etc/hostname")), "https://"),
+                setting(b -> b.ca(POM), "cannot read them"),
+                setting(b -> b.endpoints("a:1", "https://b:1").ca(POM), "cannot read them"),
+                setting(b -> b.endpoints("http://a:1").ca(POM), "left out without https://"),
+                setting(b -> b.endpoints("unix:/s").ca(POM), "left out without https://"),
+                setting(
+                        b -> b.endpoints("http://a:1").certificate(POM, POM),
+                        "left out without https://"),
+                setting(b -> b.endpoints("a:1", "http://b:1").ca(POM), "all with https://"),
                 setting(b -> b.ca(Path.of("/nonexistent/ca")), "ca: "),
-                setting(b -> b.endpoints("https://a:1").ca(Path.of("pom.xml")), "cannot read them"),
+                setting(b -> b.endpoints("https://a:1").ca(POM), "cannot read them"),
                 setting(b -> b.endpoints("a:1", "https://b:1"), "all with https://"));
     }
 
