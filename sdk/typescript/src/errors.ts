@@ -46,10 +46,12 @@ export class RpcFailure extends KentError {
 
   constructor(error: ServiceError) {
     const code = status[error.code] as Code | undefined;
-    super(`${code ?? error.code}: ${error.details}`);
+    const sent = statusOf(error);
+    const message = sent?.message || decoded(error.details);
+    super(`${code ?? error.code}: ${message}`);
     this.code = code ?? "UNKNOWN";
-    this.details = error.details;
-    for (const { typeUrl, value } of detailsOf(error)) {
+    this.details = message;
+    for (const { typeUrl, value } of sent?.details ?? []) {
       switch (typeUrl.slice(typeUrl.lastIndexOf("/") + 1)) {
         case "google.rpc.ErrorInfo": {
           const info = ErrorInfo.decode(value);
@@ -150,11 +152,16 @@ export class Closed extends KentError {
   }
 }
 
-function detailsOf(error: ServiceError): Status["details"] {
+function statusOf(error: ServiceError): Status | undefined {
   try {
     const [packed] = error.metadata.get("grpc-status-details-bin");
-    return Buffer.isBuffer(packed) ? Status.decode(packed).details : [];
+    return Buffer.isBuffer(packed) ? Status.decode(packed) : undefined;
   } catch {
-    return []; // A proxy may send details that are not a status.
+    return undefined; // A proxy may send details that are not a status.
   }
+}
+
+/** Decodes what grpc-js leaves encoded in a message: it calls `decodeURI`, which skips the characters `;/?:@&=+$,#`. */
+function decoded(message: string): string {
+  return message.replace(/%(?:3B|2F|3F|3A|40|26|3D|2B|24|2C|23)/gi, decodeURIComponent);
 }
