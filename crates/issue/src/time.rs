@@ -40,7 +40,8 @@ impl Default for ClockPolicy {
     }
 }
 
-/// The latest reading of the daemon's wall clock, and the clock's epoch: the number of large steps back.
+/// The greatest reading of the daemon's wall clock since its last large step back, and the number of these steps, the
+/// clock's epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     latest: Option<UnixNanos>,

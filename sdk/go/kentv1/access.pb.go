@@ -828,9 +828,8 @@ func (x *Role) GetLimits() *CallerLimits {
 type PutRoleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Role  *Role                  `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// The parts to replace: "permissions", "certificates" and "limits". The other parts keep the values that they have
-	// when the change is made, even if other callers change them at the same time. Empty: all parts. A new role needs
-	// "permissions".
+	// The parts to replace: "permissions", "certificates" and "limits". The other parts stay as they are: changes that
+	// other callers make to them at the same time are kept. Empty: all parts. A new role needs "permissions".
 	Update        []string `protobuf:"bytes,2,rep,name=update,proto3" json:"update,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

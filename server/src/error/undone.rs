@@ -64,7 +64,7 @@ impl Deleted {
     }
 }
 
-/// Returns the arguments of `kent region set` that give a region these attributes.
+/// Returns the arguments of `kent region set` that give a region the attributes of `region`.
 fn attributes(region: &Region) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);

@@ -321,8 +321,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the time for issuing, if there is one. The first call compares the clock with the recorded times and
-    /// with the other replicas' clocks, and so does every later call until the clock is trusted.
+    /// Returns the time for issuing, or `None` while the clock is not trusted. The first call compares the clock with the
+    /// recorded times and with the other replicas' clocks, and so does every later call until the clock is trusted.
     fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
         let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());

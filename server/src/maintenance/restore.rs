@@ -138,7 +138,7 @@ pub struct Skip {
 /// A planned restore.
 #[derive(Debug)]
 pub struct Restore {
-    /// When the backup was created, or the latest time recorded in the directory.
+    /// When the backup was created. For a data directory or an archive: the latest time recorded in it.
     pub taken: UnixNanos,
     /// The effects on all counters.
     pub skips: Vec<Skip>,

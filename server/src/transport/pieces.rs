@@ -100,7 +100,7 @@ impl http_body::Body for Pieced {
     }
 }
 
-/// A piece that counts as unread until it is written to the socket.
+/// A piece that holds its permit until it is written to the socket.
 struct Piece {
     data: Vec<u8>,
     _permit: Option<OwnedSemaphorePermit>,

@@ -41,7 +41,7 @@ fn ok_only_the_owner_can_read_a_store_and_its_copies() {
     let daemon = Daemon::spawn(&mut permissive(&command));
     let mut backup = Command::new(kent_binary());
     backup.arg("backup").arg(at("kent.backup")).env("KENT_ENDPOINT", daemon.grpc_address());
-    // The part file of an interrupted backup, which other users can read.
+    // The part file of an interrupted backup. Other users can read the file.
     fs::write(at("kent.backup.part"), "").expect("written");
     let made = permissive(&backup).output().expect("kent runs");
     assert!(made.status.success(), "{}", said(&made));

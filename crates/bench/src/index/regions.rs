@@ -1,8 +1,8 @@
 //! Random nested regions and identifiers. The same seed generates the same regions and identifiers.
 //!
 //! Real tables are skewed: some departments have far more regions than others, levels differ in width, and some
-//! partitions are full while others hold one region. Therefore, half of the top-level regions share eight prefixes, and
-//! the generator divides random regions, down to six levels below the top.
+//! partitions are full while others hold one region. Therefore, the prefixes of half of the top-level regions begin with
+//! one of eight stems, and the generator divides random regions, down to six levels below the top.
 
 use std::collections::BTreeSet;
 

@@ -333,9 +333,10 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     check
 }
 
-/// The check warns about a region that will be full within the first of these times. The state is wrong if the region
-/// will be full within the second and most of its capacity is used.
+/// The check warns about a region that will be full within this time.
 const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
+/// The check returns [`State::Wrong`] for a region that will be full within this time, if at least [`SHARE_WARNING`] of
+/// its capacity is used.
 const FULL_WRONG_SECONDS: f64 = 3600.0;
 
 fn regions(full_first: &[Forecast]) -> Check {

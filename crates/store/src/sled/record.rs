@@ -12,8 +12,8 @@
 //! | `0x00` and `meta/opened` | envelope of: the number of times that the database was opened (8 bytes, big-endian) |
 //! | `0x00` and `meta/archive` | envelope of: [`Mark`] of the archive, if the store is archived (protobuf) |
 //!
-//! No [`Key`] has a zero byte, so the two kinds of raw keys do not overlap, and scans start after the zero. The
-//! revision of a value is inside its envelope, so the checksum covers it.
+//! No [`Key`] has a zero byte, so the two kinds of raw keys do not overlap, and scans start after the raw keys that begin
+//! with `0x00`. The revision of a value is inside its envelope, so the checksum covers it.
 
 use prost::Message;
 

@@ -447,9 +447,8 @@ export type PutRoleRequest = Message<"kent.v1.PutRoleRequest"> & {
   role?: Role | undefined;
 
   /**
-   * The parts to replace: "permissions", "certificates" and "limits". The other parts keep the values that they have
-   * when the change is made, even if other callers change them at the same time. Empty: all parts. A new role needs
-   * "permissions".
+   * The parts to replace: "permissions", "certificates" and "limits". The other parts stay as they are: changes that
+   * other callers make to them at the same time are kept. Empty: all parts. A new role needs "permissions".
    *
    * @generated from field: repeated string update = 2;
    */
