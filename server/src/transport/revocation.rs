@@ -1,21 +1,14 @@
 //! Lists of revoked certificates: whether they can be used, and whether they have an effect.
 
-use std::path::Path;
-
 use tokio_rustls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::{parse_x509_certificate, parse_x509_crl, prelude::X509Version};
 
-use super::tls::TlsError;
-
-/// Rejects lists of version 1, which rustls cannot read: it does not say why.
-pub(super) fn check(path: &Path, lists: &[CertificateRevocationListDer<'_>]) -> Result<(), TlsError> {
-    let is_old = |list: &&CertificateRevocationListDer<'_>| {
+/// Whether a list has version 1, which rustls cannot read: its error does not say why.
+pub(super) fn has_old(lists: &[CertificateRevocationListDer<'_>]) -> bool {
+    let is_old = |list: &CertificateRevocationListDer<'_>| {
         parse_x509_crl(list).is_ok_and(|(_, list)| !matches!(list.version(), Some(X509Version::V2)))
     };
-    match lists.iter().find(is_old) {
-        Some(_) => Err(TlsError::OldList { path: path.to_owned() }),
-        None => Ok(()),
-    }
+    lists.iter().any(is_old)
 }
 
 /// The issuers of the lists that were not issued by one of these CAs. Such a list has an effect only for an

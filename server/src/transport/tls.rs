@@ -269,8 +269,10 @@ fn verifiers(
         Some((path, pem)) => {
             let unfit = |source| TlsError::Pem { setting: "tls-crl", needed: "lists of revoked certificates", source };
             let lists = kent_tls::revoked(pem, path.display()).map_err(unfit)?;
-            revocation::check(path, &lists)?;
-            lists
+            match revocation::has_old(&lists) {
+                true => return Err(TlsError::OldList { path: path.clone() }),
+                false => lists,
+            }
         }
         None => Vec::new(),
     };
