@@ -47,7 +47,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// With `--timeout`, the pause before the next attempt when the client's own retries have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Prints identifiers from the daemon at `endpoints`. `reach` has the options that suggested commands need to reach the same daemon.
+/// Prints identifiers from the daemon at `endpoints`. `reach` has the options that suggested commands need to reach the
+/// same daemon.
 pub(crate) fn run(
     args: &AllocArgs,
     client: Client,

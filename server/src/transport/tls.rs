@@ -278,7 +278,7 @@ fn verifiers(
     };
     let flaw = |issuer| {
         format!(
-            "a list of revoked certificates (tls-crl) was issued by {issuer}, which is none of the CAs of tls-client-ca, so it revokes no \
+            "a list of revoked certificates (tls-crl) was issued by {issuer}, which is not one of the CAs of tls-client-ca, so it revokes no \
              certificate that they signed"
         )
     };

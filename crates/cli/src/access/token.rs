@@ -88,7 +88,7 @@ fn hand_over(created: &CreatedToken, note: Option<&str>, place: Place, out: &mut
     })
 }
 
-/// The message for a token whose secret nobody has seen.
+/// The message for a token whose secret was lost.
 fn lost(Token { id, name, .. }: &Token, note: Option<&str>, error: &io::Error) -> String {
     let done = match note {
         None => "was created".to_owned(),
