@@ -22,6 +22,7 @@ use std::{
 };
 
 use kent_access::Limits;
+use kent_ids::grouped;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, SCHEMA};
 use kent_tls::Certificates;
@@ -105,11 +106,11 @@ impl Config {
             settings.data = None;
         }
         if set.chunk_min > set.chunk_max {
-            let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
+            let (setting, value) = ("chunk-min".to_owned(), grouped(set.chunk_min));
             return Err(ConfigError::OutOfRange {
                 setting,
                 value,
-                allowed: format!("1 to chunk-max ({})", set.chunk_max),
+                allowed: format!("1 to chunk-max ({})", grouped(set.chunk_max)),
             });
         }
         if set.listen.tcp().any(|address| address == set.http && address.port() != 0) {
@@ -354,10 +355,10 @@ mod tests {
         check_err("chunk-min = 0", "chunk-min is 0");
         check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max (8)");
         check_err("history-keep = 0", "history-keep is 0, but must be 1 to");
-        check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be 0 to 1000000");
+        check_err("series-on-demand = 1000001", "series-on-demand is 1_000_001, but must be 0 to 1_000_000");
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
-        check_err("audit-bytes = 4095", "audit-bytes is 4095, but must be 4096 to");
-        check_err("audit-files = 0", "audit-files is 0, but must be 1 to 1000");
+        check_err("audit-bytes = 4095", "audit-bytes is 4_095, but must be 4_096 to");
+        check_err("audit-files = 0", "audit-files is 0, but must be 1 to 1_000");
         check_err("data = 'a'\naudit = 'a/b'", "audit is a/b, but must be `stderr` or a file outside of a");
         check_err("data = 'a'\nwitness = 'a'", "witness is a, but must be outside the data directory (a)");
         check_err("data = 'a'\nwitness = 'a/b'", "witness is a/b, but must be outside the data directory (a)");

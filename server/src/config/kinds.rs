@@ -143,9 +143,16 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Parses a number without a sign.
+/// Parses a number without a sign, in which underscores may group the digits: `1_000_000`.
 pub(super) fn parse_whole<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "expected a whole number without a unit".to_owned())
+    ungrouped(text).parse().map_err(|_| "expected a whole number without a unit, such as 1_000_000".to_owned())
+}
+
+/// Removes each underscore between two digits.
+pub(super) fn ungrouped(text: &str) -> String {
+    let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+    let groups = |at: usize| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    text.char_indices().filter(|&(at, char)| char != '_' || !groups(at)).map(|(_, char)| char).collect()
 }
 
 /// Parses the address of a port.
@@ -211,6 +218,15 @@ fn as_text<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Er
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ok_underscores_group_digits() {
+        for (text, expected) in
+            [("1_000_000", Some(1_000_000)), ("7", Some(7)), ("_1", None), ("1_", None), ("1__0", None)]
+        {
+            assert_eq!(parse_whole::<u64>(text).ok(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn ok_whole_days_are_written_in_days() {

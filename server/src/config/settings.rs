@@ -4,6 +4,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
+use kent_ids::grouped;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     etcd::EtcdSettings,
     kinds::{
         AuthMode, CallerLimits, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_share, parse_whole,
-        read_address,
+        read_address, ungrouped,
     },
     listen::Listen,
     origins::Origins,
@@ -71,7 +72,7 @@ macro_rules! settings {
 
             /// The default settings.
             pub(super) fn defaults() -> Self {
-                Self { $($($($name: $default.parse().ok(),)?)*)* ..Self::default() }
+                Self { $($($($name: ungrouped($default).parse().ok(),)?)*)* ..Self::default() }
             }
 
             /// Checks the bounds, and returns every setting that has a default.
@@ -111,18 +112,18 @@ settings! {
         http_auth: AuthMode = "off", "KENT_HTTP_AUTH" "MODE":
             "Whether /metrics and /readyz need a token or certificate with the permission operate:*; /livez never does";
         #[arg(value_parser = parse_whole::<usize>)]
-        threads: usize ["1" to "1024"], "KENT_THREADS" "COUNT":
+        threads: usize ["1" to "1_024"], "KENT_THREADS" "COUNT":
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
             "Time for requests in flight to finish after SIGTERM";
     }
     "Connection limits" {
         #[arg(value_parser = parse_whole::<usize>)]
-        connections: usize = "10000" ["1" to "1000000"], "KENT_CONNECTIONS" "COUNT":
+        connections: usize = "10_000" ["1" to "1_000_000"], "KENT_CONNECTIONS" "COUNT":
             "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
              The HTTP port takes as many in addition, but at most 1000";
         #[arg(value_parser = parse_whole::<usize>)]
-        connections_per_address: usize = "1000" ["1" to "1000000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
+        connections_per_address: usize = "1_000" ["1" to "1_000_000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
             "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";
     }
     "Store" {
@@ -143,7 +144,7 @@ settings! {
             "Existing directory, on another disk or a mounted share, to which the embedded store writes every commit before it acknowledges \
              the commit. `kentd restore --archive` restores a store from it without loss";
         #[arg(value_parser = parse_whole::<u64>)]
-        archive_base_bytes: u64 = "67108864" ["131072" to "1099511627776"], "KENT_ARCHIVE_BASE_BYTES" "BYTES":
+        archive_base_bytes: u64 = "67_108_864" ["131_072" to "1_099_511_627_776"], "KENT_ARCHIVE_BASE_BYTES" "BYTES":
             "Bytes of commits after which the archive gets a new full copy of all records";
         #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "ended")]
         no_archive: NoArchive, "KENT_NO_ARCHIVE" "lost":
@@ -155,17 +156,17 @@ settings! {
     }
     "Request limits" {
         #[arg(value_parser = parse_whole::<u64>)]
-        lease_count: u64 = "1000000000" ["1" to "1000000000000"], "KENT_LEASE_COUNT" "COUNT":
+        lease_count: u64 = "1_000_000_000" ["1" to "1_000_000_000_000"], "KENT_LEASE_COUNT" "COUNT":
             "Maximum number of identifiers in one lease";
         // By default, gRPC clients reject messages of more than 4 MiB.
         #[arg(value_parser = parse_whole::<u64>)]
-        packed_bytes: u64 = "2097152" ["16" to "1073741824"], "KENT_PACKED_BYTES" "BYTES":
+        packed_bytes: u64 = "2_097_152" ["16" to "1_073_741_824"], "KENT_PACKED_BYTES" "BYTES":
             "Maximum size of the identifiers in one packed reply, in bytes";
         #[arg(value_parser = parse_whole::<usize>)]
-        request_bytes: usize = "1048576" ["1024" to "1073741824"], "KENT_REQUEST_BYTES" "BYTES":
+        request_bytes: usize = "1_048_576" ["1_024" to "1_073_741_824"], "KENT_REQUEST_BYTES" "BYTES":
             "Maximum size of a request message, in bytes";
         #[arg(value_parser = parse_whole::<usize>)]
-        streams: usize = "4096" ["1" to "1000000"], "KENT_STREAMS" "COUNT":
+        streams: usize = "4_096" ["1" to "1_000_000"], "KENT_STREAMS" "COUNT":
             "Maximum number of concurrent AllocateStream calls";
         caller_limits: CallerLimits, "KENT_CALLER_LIMITS" "LIMIT=NUMBER,...":
             "Limits of each caller whose token and roles have no others, such as `ids=100k/s,calls=1k/s,streams=20,connections=50` (docs/security.md). \
@@ -175,13 +176,13 @@ settings! {
         window: Span = "1m" ["2s" to "1h"], "KENT_WINDOW" "DURATION":
             "How long the daemon can issue time-based identifiers while the store is unavailable";
         #[arg(value_parser = parse_whole::<u64>)]
-        chunk_min: u64 = "1024" ["1" to "4294967296"], "KENT_CHUNK_MIN" "COUNT":
+        chunk_min: u64 = "1_024" ["1" to "4_294_967_296"], "KENT_CHUNK_MIN" "COUNT":
             "Smallest number of a region's suffixes to reserve in one commit; a crash may skip up to this number";
         #[arg(value_parser = parse_whole::<u64>)]
-        chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
+        chunk_max: u64 = "1_048_576" ["1" to "4_294_967_296"], "KENT_CHUNK_MAX" "COUNT":
             "Largest number of a region's suffixes to reserve in one commit";
         #[arg(value_parser = parse_whole::<u64>)]
-        series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":
+        series_on_demand: u64 = "1_000" ["0" to "1_000_000"], "KENT_SERIES_ON_DEMAND" "COUNT":
             "Maximum number of series that requests create on demand; operators create more with `kent series create SERIES`";
     }
     "Clock" {
@@ -196,10 +197,10 @@ settings! {
         request_retention: Span = "30d" ["1s" to "36500d"], "KENT_REQUEST_RETENTION" "DURATION":
             "How long to keep request_ids of strict grants and edits if they are version 7 UUIDs; older ones are rejected";
         #[arg(value_parser = parse_whole::<u64>)]
-        requests_max: u64 = "10000000", "KENT_REQUESTS_MAX" "COUNT":
+        requests_max: u64 = "10_000_000", "KENT_REQUESTS_MAX" "COUNT":
             "Maximum number of other request_ids, which are kept permanently: per strict region, and per space for edits";
         #[arg(value_parser = parse_whole::<u64>)]
-        history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
+        history_keep: u64 = "100_000" ["1" to "1_000_000_000_000"], "KENT_HISTORY_KEEP" "COUNT":
             "Number of edits of each table to keep; earlier ones can no longer be listed or watched";
     }
     "Metrics and log" {
@@ -225,10 +226,10 @@ settings! {
             "Where to write the audit log, one JSON object per line: a file, or `stderr` for standard error (./stderr is a file of this \
              name) [default: nowhere]";
         #[arg(value_parser = parse_whole::<u64>)]
-        audit_bytes: u64 = "16777216" ["4096" to "1099511627776"], "KENT_AUDIT_BYTES" "BYTES":
+        audit_bytes: u64 = "16_777_216" ["4_096" to "1_099_511_627_776"], "KENT_AUDIT_BYTES" "BYTES":
             "Size at which the audit file becomes FILE.1, and a new one begins";
         #[arg(value_parser = parse_whole::<u32>)]
-        audit_files: u32 = "10" ["1" to "1000"], "KENT_AUDIT_FILES" "COUNT":
+        audit_files: u32 = "10" ["1" to "1_000"], "KENT_AUDIT_FILES" "COUNT":
             "Number of audit files to keep, including the current one";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         audit_required: bool = "false", "KENT_AUDIT_REQUIRED" "BOOL":
@@ -247,7 +248,7 @@ fn check<T: FromStr + PartialOrd + ToString>(
     value: Option<&T>,
     [min, max]: [&str; 2],
 ) -> Result<(), ConfigError> {
-    let is_within = |value: &T| match (min.parse::<T>(), max.parse::<T>()) {
+    let is_within = |value: &T| match (ungrouped(min).parse::<T>(), ungrouped(max).parse::<T>()) {
         (Ok(min), Ok(max)) => (min..=max).contains(value),
         _ => false,
     };
@@ -255,9 +256,15 @@ fn check<T: FromStr + PartialOrd + ToString>(
         None => Ok(()),
         Some(value) => {
             let allowed = format!("{min} to {max}");
-            Err(ConfigError::OutOfRange { setting: kebab(name), value: value.to_string(), allowed })
+            Err(ConfigError::OutOfRange { setting: kebab(name), value: shown(value), allowed })
         }
     }
+}
+
+/// Writes a value for a message, with its digits in groups if it is a number.
+fn shown(value: &impl ToString) -> String {
+    let value = value.to_string();
+    if value.bytes().all(|byte| byte.is_ascii_digit()) { grouped(value) } else { value }
 }
 
 /// Returns the value of a setting, or its default.
@@ -267,5 +274,5 @@ fn value_or_default<T: FromStr + Clone>(name: &str, value: &Option<T>, default: 
         value: default.to_owned(),
         allowed: "something else".to_owned(),
     };
-    value.clone().map_or_else(|| default.parse().map_err(unusable), Ok)
+    value.clone().map_or_else(|| ungrouped(default).parse().map_err(unusable), Ok)
 }

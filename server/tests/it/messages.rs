@@ -414,14 +414,15 @@ fn err_a_misspelled_variable_of_the_daemon_causes_a_warning() {
 #[test]
 fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
     for (words, parts) in [
-        ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
+        ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1_024"][..]),
         ("--grace -1s", &["--grace: Time for requests in flight", "0s to 1h [default: 10s]"]),
         ("--listen foo", &["[default: 127.0.0.1:7600]", "for example: kentd --data"]),
         ("--listen 47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
         ("--http localhost:47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
-        ("--packed-bytes 2MB", &["expected a whole number without a unit", "16 to 1073741824 [default: 2097152]"]),
-        ("--lease-count 1e9", &["expected a whole number without a unit"]),
-        ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
+        ("--packed-bytes 2MB", &["expected a whole number without a unit", "16 to 1_073_741_824 [default: 2_097_152]"]),
+        ("--lease-count 1e9", &["expected a whole number without a unit, such as 1_000_000"]),
+        ("--lease-count 1_", &["expected a whole number without a unit, such as 1_000_000"]),
+        ("--threads 0", &["threads is 0, but must be 1 to 1_024"]),
         ("--window 3", &["expected a duration with its unit, such as 500ms, 30s or 5m", "2s to 1h [default: 1m]"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd needs no command to serve", "for example: kentd --data /var/lib/kent\n"]),
@@ -430,7 +431,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
             "--data z1 restore x",
             &["the options of `kentd restore` follow the word restore", "for example: kentd restore --data z1 x\n"],
         ),
-        ("--chunk-min 2000000", &["chunk-min is 2000000, but must be 1 to chunk-max (1048576)"]),
+        ("--chunk-min 2_000_000", &["chunk-min is 2_000_000, but must be 1 to chunk-max (1_048_576)"]),
         ("restore nosuch --data d", &["there is no backup or store at nosuch: name a backup file (kent backup FILE)"]),
         (
             "restore nosuch --data d --clock-error -1s",
