@@ -45,8 +45,8 @@ pub(crate) struct Auth {
 pub(crate) struct Credentials<'c> {
     /// The `authorization` header.
     pub(crate) header: Option<&'c [u8]>,
-    /// The name in the caller's certificate. A CA from `--tls-client-ca` has signed the certificate.
-    pub(crate) certificate: Option<&'c str>,
+    /// The caller's certificate, if it has a name. A CA from `--tls-client-ca` has signed the certificate.
+    pub(crate) certificate: Option<NamedCertificate<'c>>,
     /// Whether the caller has a certificate with neither a URI nor a DNS name.
     pub(crate) is_nameless: bool,
     /// Whether the connection comes from the daemon's own user through its Unix socket.
@@ -55,6 +55,14 @@ pub(crate) struct Credentials<'c> {
     pub(crate) address: Option<Address>,
     /// The cached caller of the connection.
     pub(crate) known: Option<&'c KnownCaller>,
+}
+
+/// A certificate that names its caller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedCertificate<'c> {
+    pub(crate) name: &'c str,
+    /// When the certificate expires, in milliseconds since 1970.
+    pub(crate) expires: i64,
 }
 
 impl<'c> Credentials<'c> {
@@ -122,16 +130,14 @@ impl Auth {
         if let Some(caller) = shown.known.and_then(|known| self.remembered(known, shown.header, now)) {
             return Ok(caller);
         }
-        if shown.header.is_none() && shown.certificate.is_none() {
-            let to = DeniedTo::unknown(shown.address);
-            return Err(if shown.is_nameless { Denied::NamelessCertificate(to) } else { Denied::NoCredential(to) });
-        }
-        if !self.is_in_touch() {
-            return Err(Denied::OutOfTouch(DeniedTo::unknown(shown.address)));
-        }
-        let (principal, until) = match shown.header {
-            Some(header) => self.by_token(header, shown.address, now)?,
-            None => self.by_certificate(shown.certificate.unwrap_or_default(), now),
+        let (principal, until) = match (shown.header, shown.certificate) {
+            (None, None) => {
+                let to = DeniedTo::unknown(shown.address);
+                return Err(if shown.is_nameless { Denied::NamelessCertificate(to) } else { Denied::NoCredential(to) });
+            }
+            _ if !self.is_in_touch() => return Err(Denied::OutOfTouch(DeniedTo::unknown(shown.address))),
+            (Some(header), _) => self.by_token(header, shown.address, now)?,
+            (None, Some(certificate)) => self.by_certificate(certificate, now),
         };
         let until = (now + until.min(KNOWN_FOR)).as_secs();
         let known = Arc::new(Known { principal, address: shown.address, generation, until });
@@ -196,7 +202,8 @@ impl Auth {
 
     /// Returns the principal of a certificate. The principal has no time limit, because the connection ends when the
     /// certificate expires.
-    fn by_certificate(&self, name: &str, steady: Duration) -> (Principal, Duration) {
+    fn by_certificate(&self, certificate: NamedCertificate<'_>, steady: Duration) -> (Principal, Duration) {
+        let NamedCertificate { name, expires } = certificate;
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();
         let rights = roles.iter().flat_map(|role| role.rights.iter()).cloned().collect();
@@ -210,7 +217,7 @@ impl Auth {
             rights: Rights::new(rights),
             purse: self.purse(&snapshot, None, &roles),
             roles,
-            expires: None,
+            expires: Some(expires),
             limits: limits.or(self.usages.defaults()),
         };
         (principal, Duration::MAX)

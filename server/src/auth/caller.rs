@@ -24,7 +24,7 @@ pub(crate) struct Principal {
     pub(crate) rights: Rights,
     /// The names of the principal's roles.
     pub(crate) roles: Vec<String>,
-    /// When the token expires, in milliseconds since 1970.
+    /// When the token or certificate expires, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
     pub(crate) limits: Limits,
     /// The principal's usage on all its connections, which counts against the principal's limits.

@@ -59,6 +59,7 @@ impl Daemon {
         let header = header.map(str::as_bytes);
         // The certificate of a connection never changes, so calls with a certificate do not share the cached caller.
         let known = certificate.is_none().then_some(&self.known);
+        let certificate = certificate.map(|name| NamedCertificate { name, expires: i64::MAX });
         let shown = Credentials { certificate, known, ..Credentials::unknown(header) };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
         let caller = self.auth.identify(&shown, self.clock.steady());
@@ -234,7 +235,7 @@ async fn err_a_certificate_without_a_name_that_counts_is_mentioned() {
 async fn err_an_empty_token_is_not_the_certificate_that_the_connection_remembers() {
     let daemon = Daemon::start().await;
     let shown = |header| Credentials {
-        certificate: Some("spiffe://example/orders"),
+        certificate: Some(NamedCertificate { name: "spiffe://example/orders", expires: i64::MAX }),
         known: Some(&daemon.known),
         ..Credentials::unknown(header)
     };

@@ -8,7 +8,7 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZA
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
 
 use crate::{
-    auth::{Credentials, KnownCaller},
+    auth::{Credentials, KnownCaller, NamedCertificate},
     host::address::Address,
 };
 
@@ -59,7 +59,7 @@ impl Peer {
     pub(crate) fn credentials<'c>(&'c self, header: Option<&'c [u8]>) -> Credentials<'c> {
         Credentials {
             header,
-            certificate: self.certificate.as_ref().and_then(|certificate| certificate.name.as_deref()),
+            certificate: self.certificate.as_ref().and_then(|certificate| certificate.named()),
             is_nameless: self.certificate.as_ref().is_some_and(|certificate| certificate.name.is_none()),
             is_local: self.is_local,
             address: Some(self.address),
@@ -121,6 +121,12 @@ impl Certificate {
         });
         let not_after = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
         Ok(Self { name: uri.or(dns).map(str::to_owned), not_after: Duration::from_secs(not_after) })
+    }
+
+    /// The certificate as a credential, if it has a name.
+    fn named(&self) -> Option<NamedCertificate<'_>> {
+        let expires = i64::try_from(self.not_after.as_millis()).unwrap_or(i64::MAX);
+        self.name.as_deref().map(|name| NamedCertificate { name, expires })
     }
 }
 

@@ -103,7 +103,7 @@ impl Ca {
     }
 }
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 #[expect(clippy::disallowed_methods, reason = "certificates have dates")]
 fn now() -> SystemTime {

@@ -1,5 +1,7 @@
 //! Certificates of callers have the roles that list their names.
 
+use std::time::{Duration, SystemTime};
+
 use kent_client::{Channel, Client};
 use kent_proto::v1::{
     DeleteRoleRequest, PutRoleRequest, Role, WatchTableRequest, WhoAmIRequest, access_client::AccessClient,
@@ -9,7 +11,7 @@ use tonic::{Code, Status};
 use super::{Holder, anonymous, make, missing, owned, packed, refusal};
 use crate::it::{
     harness::{Daemon, SPACE, data_dir},
-    tls::{Ca, Files, Identity, client, until},
+    tls::{Ca, DAY, Files, Identity, client, until},
 };
 
 /// A stub of the Access service, on a connection with this certificate.
@@ -25,6 +27,7 @@ async fn draw(client: &Client, by: &Holder) -> Result<(), Status> {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let (data, ca) = (data_dir(), Ca::new("kent"));
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
     let files = Files::new(&ca.server(), Some(&ca), None);
     let [ops, orders, other] = [("ops", 2), ("team/orders", 3), ("other", 4)]
         .map(|(name, serial)| ca.client(&format!("spiffe://example/{name}"), serial));
@@ -53,6 +56,10 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let who = access.who_am_i(anonymous().send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.name, "certificate:spiffe://example/ops");
     assert_eq!((who.roles, who.permissions), (owned(&["ops"]), owned(&["operate:*"])));
+    let left = Duration::from_millis(who.expires_unix_ms as u64).checked_sub(now).expect("an end in the future");
+    assert!(left <= DAY && left > DAY / 2, "{left:?}");
+    let who = access.who_am_i(admin.send(WhoAmIRequest {})).await.expect("answered").into_inner();
+    assert_eq!(who.expires_unix_ms, 0, "the token counts, not the certificate");
     let (by_orders, by_other) = (client(&daemon, &ca, Some(&orders)), client(&daemon, &ca, Some(&other)));
     draw(&by_orders, &anonymous()).await.expect("granted");
     assert_eq!(missing(draw(&by_other, &anonymous()).await), "allocate:uuidv7");
@@ -70,4 +77,31 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     access.delete_role(admin.send(DeleteRoleRequest { name: "team".to_owned() })).await.expect("deleted");
     missing(watch.message().await);
     until(async || missing(draw(&by_orders, &anonymous()).await) == "allocate:uuidv7").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_token_expires_no_later_than_the_certificate_of_its_creator() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let ops = ca.client("spiffe://example/ops", 2);
+    let open = files.daemon(data.path());
+    let by_anyone = &mut access(&open, &ca, &ops).await;
+    let role = Role {
+        name: "ops".to_owned(),
+        permissions: owned(&["admin:*"]),
+        certificates: owned(&["spiffe://example/ops"]),
+        limits: None,
+    };
+    let put = PutRoleRequest { role: Some(role), update: Vec::new() };
+    by_anyone.put_role(anonymous().send(put)).await.expect("put");
+    open.kill();
+    let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required"]));
+    let by_ops = &mut access(&daemon, &ca, &ops).await;
+    let too_long = make(by_ops, &anonymous(), &["allocate:uuidv7"], 2 * DAY.as_secs()).await;
+    assert_eq!(too_long.expect_err("refused").code(), Code::InvalidArgument);
+    let token = make(by_ops, &anonymous(), &["allocate:uuidv7"], 0).await.expect("made");
+    let mut expiry_of = async |by: &Holder| {
+        by_ops.who_am_i(by.send(WhoAmIRequest {})).await.expect("answered").into_inner().expires_unix_ms
+    };
+    assert_eq!(expiry_of(&token).await, expiry_of(&anonymous()).await);
 }
