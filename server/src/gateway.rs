@@ -151,8 +151,9 @@ impl Gateway {
     /// the runtime for calls.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
-        if self.needs_certificate && !has_certificate {
-            let hint = "the API needs a client certificate, as on the gRPC port; only /livez, /readyz and /metrics need none\n";
+        if self.needs_certificate && !has_certificate && !console::is_file(request.uri().path()) {
+            let hint = "the API needs a client certificate, as on the gRPC port; only /livez, /readyz, /metrics and the files of the \
+                        console need none\n";
             return (StatusCode::UNAUTHORIZED, hint).into_response();
         }
         if is_brief(request.uri().path()) {

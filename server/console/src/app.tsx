@@ -59,6 +59,21 @@ export function App() {
           </Empty>
         </main>
       );
+    case "no-certificate":
+      return (
+        <main class="alone">
+          <h1 class="hidden">Kent</h1>
+          <Empty title="This daemon needs a client certificate">
+            <p>
+              Your browser sent none. Add a certificate that a CA of the daemon has signed to the browser. If the
+              browser remembers that you chose none, restart it.
+            </p>
+            <button type="button" onClick={ask}>
+              Try again
+            </button>
+          </Empty>
+        </main>
+      );
     case "out":
       return <SignInPage onDone={ask} />;
     case "in":

@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect } from "vitest";
 
 const SCREENS = join(import.meta.dirname, "../../../target/console/screens");
@@ -32,6 +32,7 @@ export const LOOKS: Look[] = [
 export async function open(
   browser: Browser,
   look: Look = { theme: "light", width: 1280 },
+  more: BrowserContextOptions = {},
 ): Promise<{ page: Page; context: BrowserContext; errors: string[] }> {
   const context = await browser.newContext({
     viewport: { width: look.width, height: look.width === 360 ? 740 : 900 },
@@ -41,6 +42,7 @@ export async function open(
     reducedMotion: "reduce",
     // The tests check that the page obeys its content security policy.
     bypassCSP: false,
+    ...more,
   });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);

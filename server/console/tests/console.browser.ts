@@ -262,6 +262,28 @@ describe("the console", () => {
     await context.close();
   });
 
+  test("ok_a_certificate_signs_in_and_its_end_is_shown", async () => {
+    const { daemon: secured, certificate } = await Daemon.startWithTls();
+    const name = "spiffe://example/ann";
+    secured.kent("role", "set", "operators", "--allow", "admin:*", "--certificate", name);
+    for (const look of LOOKS) {
+      const { page, context, errors } = await open(browser, look, { ignoreHTTPSErrors: true });
+      await page.goto(at(secured, "live"));
+      await page.getByText("This daemon needs a client certificate").waitFor();
+      await shoot(page, "no-certificate", look);
+      await expectAccessible(page, "no-certificate");
+      expect(errors).toEqual([]);
+      await context.close();
+    }
+    const clientCertificates = [{ origin: secured.http, ...certificate(name) }];
+    const ann = await open(browser, LOOKS[0], { ignoreHTTPSErrors: true, clientCertificates });
+    await ann.page.goto(at(secured, "live"));
+    await ann.page.getByRole("button", { name }).click();
+    await ann.page.getByText(/signed in by certificate until/).waitFor();
+    await ann.context.close();
+    await secured.stop();
+  });
+
   test("err_a_token_of_another_team_is_offered_no_edits", async () => {
     const { page, context } = await open(browser);
     await signIn(

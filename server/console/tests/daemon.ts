@@ -1,6 +1,7 @@
 // Real daemons for the tests, each with its own store, and nginx in front of them.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +28,20 @@ export class Daemon {
 
   /** Starts a daemon and waits until it serves. */
   static async start(...settings: string[]): Promise<Daemon> {
+    return Daemon.#start(mkdtempSync(join(tmpdir(), "kent-console-")), settings);
+  }
+
+  /** Starts a daemon that asks callers for certificates of its CA. */
+  static async startWithTls(): Promise<{ daemon: Daemon; certificate: (name: string) => Certificate }> {
     const folder = mkdtempSync(join(tmpdir(), "kent-console-"));
+    const ca = new Ca(folder);
+    const { certPath, keyPath } = ca.sign("server", "IP:127.0.0.1");
+    const files = ["--tls-cert", certPath, "--tls-key", keyPath, "--tls-client-ca", ca.path];
+    const daemon = await Daemon.#start(folder, ["--auth", "required", ...files], ca);
+    return { daemon, certificate: (name) => ca.sign("client", `URI:${name}`) };
+  }
+
+  static async #start(folder: string, settings: string[], ca?: Ca): Promise<Daemon> {
     const [grpc, http] = [await freePort(), await freePort()];
     const listen = [
       "--data",
@@ -42,8 +56,8 @@ export class Daemon {
       // The daemon records its stores in the state directory.
       env: { ...process.env, HOME: folder, XDG_STATE_HOME: folder },
     });
-    const daemon = new Daemon(child, folder, `http://127.0.0.1:${http}`);
-    await answers(`${daemon.http}/readyz`, child, KENTD);
+    const daemon = new Daemon(child, folder, `${ca ? "https" : "http"}://127.0.0.1:${http}`);
+    await answers(`${daemon.http}/readyz`, child, KENTD, ca);
     return daemon;
   }
 
@@ -65,6 +79,43 @@ export class Daemon {
   async stop(): Promise<void> {
     await end(this.#process);
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** The files of a certificate. */
+export interface Certificate {
+  certPath: string;
+  keyPath: string;
+}
+
+/** A CA whose certificates are valid for a day. */
+class Ca {
+  readonly #folder: string;
+  readonly #own: Certificate;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#own = this.#make("ca", []);
+  }
+
+  get path(): string {
+    return this.#own.certPath;
+  }
+
+  /** Signs a certificate for the subject's alternative name `name`. */
+  sign(file: string, name: string): Certificate {
+    const { certPath, keyPath } = this.#own;
+    const ends = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", `subjectAltName=${name}`];
+    return this.#make(file, ["-CA", certPath, "-CAkey", keyPath, ...ends]);
+  }
+
+  #make(file: string, more: string[]): Certificate {
+    const [certPath, keyPath] = [join(this.#folder, `${file}.pem`), join(this.#folder, `${file}.key`)];
+    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", keyPath];
+    execFileSync("openssl", ["req", "-x509", "-days", "1", "-subj", `/CN=${file}`, ...key, "-out", certPath, ...more], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    return { certPath, keyPath };
   }
 }
 
@@ -118,12 +169,24 @@ export class Nginx {
 }
 
 /** Waits until a program answers at an address. */
-async function answers(address: string, child: ChildProcess, program: string): Promise<void> {
+async function answers(address: string, child: ChildProcess, program: string, ca?: Ca): Promise<void> {
   const end = Date.now() + START_MS;
-  while (!(await fetch(address).catch(() => undefined))?.ok) {
+  while (!(await (ca ? isOkOverTls(address, ca) : isOk(address)))) {
     if (Date.now() > end || child.exitCode !== null) throw new Error(`${program} does not start`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
+}
+
+async function isOk(address: string): Promise<boolean> {
+  return (await fetch(address).catch(() => undefined))?.ok ?? false;
+}
+
+/** Like `isOk`, but trusts the CA. `fetch` cannot do this. */
+function isOkOverTls(address: string, { path }: Ca): Promise<boolean> {
+  return new Promise((resolve) => {
+    const asked = get(address, { ca: readFileSync(path) }, (answer) => resolve(answer.statusCode === 200));
+    asked.on("error", () => resolve(false));
+  });
 }
 
 async function end(child: ChildProcess): Promise<void> {

@@ -48,8 +48,17 @@ pub(super) fn router() -> Router<Arc<Shared>> {
     Router::new()
         .route("/console", get(assets::redirect))
         .route("/console/", get(assets::index))
-        .route("/console/session", get(show).post(sign_in).delete(sign_out))
+        .route(SESSION, get(show).post(sign_in).delete(sign_out))
         .route("/console/{*file}", get(assets::file))
+}
+
+/// The path of the session.
+const SESSION: &str = "/console/session";
+
+/// Whether a path is that of a file of the console. The files contain nothing secret, and the page tells a browser
+/// without a certificate what is missing.
+pub(super) fn is_file(path: &str) -> bool {
+    path == "/console" || (path.starts_with("/console/") && path != SESSION)
 }
 
 /// Marks a request that carries the token of its session. The session ends after `left`.

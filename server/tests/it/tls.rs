@@ -250,14 +250,23 @@ pub(super) fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_on_the_http_port_only_the_api_needs_a_certificate() {
+async fn ok_on_the_http_port_only_calls_need_a_certificate() {
     let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
     let files = Files::new(&ca.server(), Some(&ca), None);
     let daemon = files.daemon(data.path());
     let [orders, stranger] = [&ca, &other].map(|ca| ca.client("spiffe://example/orders", 2));
     let live = https(&daemon, &ca, None, "GET /livez");
     assert!(live.starts_with("HTTP/1.1 200 ") && live.ends_with("ok\n"), "{live}");
-    for path in ["POST /v1/alloc/uuidv7", "GET /v1/inspect/5ctRTUeUpXB", "POST /kent.v1.Regions/ListSpaces", "GET /"] {
+    let page = https(&daemon, &ca, None, "GET /console/");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<title>"), "the page says what is missing: {page}");
+    for path in [
+        "POST /v1/alloc/uuidv7",
+        "GET /v1/inspect/5ctRTUeUpXB",
+        "POST /kent.v1.Regions/ListSpaces",
+        "GET /",
+        "GET /console/session",
+        "POST /console/session",
+    ] {
         let answer = https(&daemon, &ca, None, path);
         assert!(
             answer.starts_with("HTTP/1.1 401 ") && answer.contains("needs a client certificate"),

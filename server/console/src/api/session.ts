@@ -17,6 +17,7 @@ export interface Who {
 export type Session =
   | { state: "unknown" }
   | { state: "out" }
+  | { state: "no-certificate" }
   | { state: "in"; who: Who }
   | { state: "unreachable"; message: string };
 
@@ -27,7 +28,10 @@ const UNREACHABLE = `The daemon at ${BASE.href} cannot be reached.`;
 export async function askSession(): Promise<Session> {
   const response = await fetch(ADDRESS, { headers: MARK }).catch(() => undefined);
   if (!response) return { state: "unreachable", message: UNREACHABLE };
-  if (response.status === 401) return { state: "out" };
+  if (response.status === 401) {
+    // The daemon refuses a connection without a certificate before it looks for a token, and then asks for no token.
+    return { state: response.headers.has("www-authenticate") ? "out" : "no-certificate" };
+  }
   if (!response.ok) return { state: "unreachable", message: await messageOf(response) };
   return { state: "in", who: await response.json() };
 }

@@ -26,13 +26,7 @@ export function Form(props: FormProps) {
     case "create":
       return (
         <>
-          <Text
-            {...props}
-            name="region"
-            label="Name"
-            hint={names.length === 0 || names.includes("*") ? "" : `You may create only names like ${namesText(names)}`}
-            autofocus
-          />
+          <Text {...props} name="region" label="Name" hint={namesHint(names)} autofocus />
           <div class="fields">
             <Text {...props} name="suffix" label="Suffix bits" number hint={capacityHint(draft.suffix)} />
             {draft.prefix === "" && <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />}
@@ -129,13 +123,19 @@ function Policy(props: FormProps) {
   );
 }
 
+/** Which names the user may give to new regions, if not all. */
+function namesHint(names: readonly string[]): string {
+  return names.length === 0 || names.includes("*") ? "" : `You may create only names like ${namesText(names)}`;
+}
+
 /** The new regions of a split or a subdivision. */
-function Parts({ draft, problems, onChange }: FormProps) {
+function Parts({ draft, names, problems, onChange }: FormProps) {
   const put = (index: number, over: Partial<NewDraft>) =>
     onChange({ parts: draft.parts.map((part, at) => (at === index ? { ...part, ...over } : part)) });
   return (
     <fieldset class="parts">
       <legend>New regions</legend>
+      {namesHint(names) && <p class="field-hint">{namesHint(names)}</p>}
       {draft.parts.map((part, index) => (
         // The key is the index, so that a field keeps the focus while the user types.
         <div class="fields" key={index}>

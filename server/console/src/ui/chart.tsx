@@ -10,7 +10,9 @@ import { Mark } from "./parts.tsx";
 const HEIGHT = 180;
 /** The height of the time axis: one line of labels. */
 const AXIS_HEIGHT = 28;
-/** The minimum distance between two time labels on the axis, in pixels. The longest label is 75 pixels wide. */
+/** The width of the longest time label, in pixels. */
+const CLOCK_WIDTH = 75;
+/** The minimum distance between two time labels on the axis, in pixels. */
 const CLOCK_SPACE = 110;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
@@ -48,7 +50,7 @@ export function Chart(props: {
             ...axis,
             size: AXIS_HEIGHT,
             space: CLOCK_SPACE,
-            values: (_, values) => values.map((value) => format.clock(value * 1000)),
+            values: (plot, values) => values.map((value) => (isCut(plot, value) ? "" : format.clock(value * 1000))),
           },
           { ...axis, size: 64, values: (_, values) => values.map((value) => shown.current(value)) },
         ],
@@ -105,6 +107,11 @@ export function Chart(props: {
       </ul>
     </ChartCard>
   );
+}
+
+/** Whether the right edge of the chart would cut the label of a time, which is centered below the time. */
+function isCut(plot: uPlot, time: number): boolean {
+  return plot.bbox.left / uPlot.pxRatio + plot.valToPos(time, "x") + CLOCK_WIDTH / 2 > plot.width;
 }
 
 /** The card of a chart, also while it loads. `end` is the time in seconds since which the values are stale. */
