@@ -180,7 +180,7 @@ impl Config {
         Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
     }
 
-    /// The size and the number of audit files.
+    /// The size at which an audit file is full, and the number of files to keep.
     pub fn audit_rotation(&self) -> Rotation {
         Rotation { bytes: self.set.audit_bytes, files: self.set.audit_files }
     }

@@ -323,7 +323,7 @@ impl Daemon {
         self.http
     }
 
-    /// Returns why the daemon cannot grant from every source, or an empty list if it can.
+    /// Returns why the daemon cannot grant from some sources, or an empty list if it can grant from all.
     pub fn reasons_not_ready(&self) -> Vec<String> {
         self.node.engine().readiness().reasons()
     }

@@ -26,7 +26,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if a record is damaged or written by a newer version, or the store does not answer.
+    /// [`LoadError`] if the state cannot be loaded, for example because a record is damaged.
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
         let place = Place {
             kind: "simulated",

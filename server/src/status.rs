@@ -1,8 +1,8 @@
 //! Translates the daemon's errors into `google.rpc.Status`. This is the only file of the daemon that creates a
 //! `tonic::Status`.
 //!
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. If the outcome of an edit or a strict grant
-//! is not known, the code is `UNKNOWN`. (A chunk that may have been reserved can only leave a gap.)
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. If the outcome of a strict grant, an edit
+//! or another change is not known, the code is `UNKNOWN`. (A chunk that may have been reserved can only leave a gap.)
 
 use std::time::Duration;
 

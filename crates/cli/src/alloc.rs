@@ -118,7 +118,8 @@ fn with_heir_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) if refusal.reason.as_deref() == Some("CLOSED") => {
             refusal.advice.push(
-                "no other region knows this request ID: find out first whether an earlier attempt got its identifiers"
+                "the heir does not know this request ID: before you use the heir, find out whether an earlier attempt got its \
+                 identifiers"
                     .to_owned(),
             );
             Failure::Refused(refusal)

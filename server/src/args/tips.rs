@@ -229,10 +229,11 @@ const COMMANDS: [Habit; 9] = [
 ];
 
 /// The commands of `kent`, except those that `kentd` has too, such as `restore`.
-const CLIENT_COMMANDS: [&str; 21] = [
+const CLIENT_COMMANDS: [&str; 23] = [
     "alloc",
     "audit",
     "backup",
+    "budget",
     "classify",
     "clock",
     "codec",
@@ -243,6 +244,7 @@ const CLIENT_COMMANDS: [&str; 21] = [
     "inspect",
     "log-level",
     "region",
+    "request",
     "role",
     "series",
     "space",

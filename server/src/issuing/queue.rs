@@ -118,7 +118,7 @@ impl Waiter {
     /// Answers the request, unless it is answered already.
     pub(crate) fn answer(&mut self, outcome: Outcome) {
         if let Some(answer) = self.answer.take() {
-            // OK because a grant to a caller that has disconnected is a gap.
+            // OK because a caller that has disconnected can send its request ID again.
             let _ = answer.send(outcome);
         }
     }

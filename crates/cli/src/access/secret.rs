@@ -15,7 +15,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Prepares the file, if a path is given. Unless `replaces` is true, the file must not exist.
+    /// Prepares the file, which must not exist unless `replaces` is true. Without a path, the place is standard output.
     pub(super) fn prepare(path: Option<&Path>, replaces: bool) -> Result<Self, Failure> {
         let Some(path) = path else {
             return match output::is_closed() {

@@ -238,7 +238,7 @@ fn ended(error: &serde_json::Error, line: &str, is_last: bool) -> &'static str {
 
 /// For each type name in serde's errors, what the field must be.
 const WANTED: [(&str, &str); 4] = [
-    // Every number of a region in the file is a number of bits, or a percentage.
+    // Every `u32` of a region in the file is a number of bits or a percentage.
     ("expected u32", "expected a whole number from 0 to 128, without quotes"),
     ("expected a boolean", "expected true or false"),
     ("expected a map", "expected an object in braces"),

@@ -146,8 +146,9 @@ pub struct Choice {
 }
 
 impl Table {
-    /// Returns the place of a new region whose prefix is not given: in the smallest free block, with the widest zone
-    /// that fits. Returns `None` if no free block is large enough.
+    /// Returns the place of a new region whose prefix is not given, or `None` if no free block is large enough. Takes
+    /// the widest allowed zone that fits in a free block, and then the smallest free block that holds the suffix and
+    /// this zone.
     pub fn choose(&self, suffix: u8, zone: Zone) -> Option<Choice> {
         zones(self, zone).rev().find_map(|zone| {
             let block = best_block(self, need(suffix, zone))?;
