@@ -30,6 +30,10 @@ pub(crate) struct Fill {
     /// The seconds until the region is full at the recent rate: 0 if it is already full, `None` if it has granted
     /// nothing recently.
     pub(crate) full_in: Option<f64>,
+    /// Whether the region's cap limits its capacity.
+    pub(crate) is_capped: bool,
+    /// The number of bits by which the region can be expanded.
+    pub(crate) expandable_bits: u8,
 }
 
 /// The regions that a setting selects.
@@ -88,6 +92,8 @@ impl Fill {
             issued,
             reserved: region.issued,
             full_in: if is_full { Some(0.0) } else { region.full_in(issued, usage.rate) },
+            is_capped: region.is_capped(),
+            expandable_bits: region.expandable_bits(),
         }
     }
 }

@@ -140,7 +140,8 @@ pub(super) fn list_skips(restore: &Restore) {
     let (known, unsure): (Vec<&Skip>, Vec<&Skip>) = restore.skips.iter().partition(|skip| skip.to.is_some());
     for Skip { source, from, .. } in unsure.iter().take(LISTED_MAX) {
         println!(
-            "{source}: {from} -> unknown, because it may have issued every identifier that was left; nothing is issued without --floor {source}=N"
+            "{source}: {} -> unknown, because it may have issued every identifier that was left; nothing is issued without --floor {source}=N",
+            count(*from)
         );
     }
     for Skip { source, from, to } in known.iter().take(LISTED_MAX) {
@@ -152,8 +153,8 @@ pub(super) fn list_skips(restore: &Restore) {
     if restore.skips.len() > listed {
         println!(
             "and {} more counters, {} of them unknown",
-            restore.skips.len() - listed,
-            unsure.len().saturating_sub(LISTED_MAX)
+            grouped(restore.skips.len() - listed),
+            grouped(unsure.len().saturating_sub(LISTED_MAX))
         );
     }
 }

@@ -64,6 +64,9 @@ fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
         }
     }
     // A log on standard error also has other lines, so it may contain no events.
+    if last.has_line && !last.has_event {
+        notice::warn("standard input contains no audit events", out.is_json());
+    }
     last.write_wanted("standard input", args, out)
 }
 

@@ -74,7 +74,10 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
     if region.rate > 0.0 && region.kind() != Kind::Closed {
         rows.push(("rate", format!("{:.1} per second over the last minutes", region.rate)));
     }
-    rows.extend(region.full_in_seconds.map(|seconds| ("full", format!("in {}", duration(seconds)))));
+    rows.extend(region.full_in_seconds.map(|seconds| {
+        let when = if seconds <= 0.0 { "now".to_owned() } else { format!("in {}", duration(seconds)) };
+        ("full", when)
+    }));
     rows.extend(attributes(region));
     rows.extend(covering_seal(region).map(|by| ("sealed with", by)));
     rows.extend(region.former_prefixes.iter().map(|former| {

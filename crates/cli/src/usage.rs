@@ -453,6 +453,8 @@ mod tests {
             ("kent status -o yaml", "--json: kent"),
             ("kent clock trust", "similar"),
             ("kent series delete serial:A", "similar"),
+            ("kent delete region r", "delegate"),
+            ("kent role delete r", "delegate"),
         ] {
             assert!(!message(line).contains(poor), "{line}: {}", message(line));
         }

@@ -181,6 +181,12 @@ impl Region {
         }
     }
 
+    /// Whether the cap limits what the region may issue, so that an expansion would not help.
+    #[must_use]
+    pub fn is_capped(&self) -> bool {
+        self.policy.cap.is_some_and(|cap| cap <= self.capacity())
+    }
+
     /// Returns the number of bits by which the region can be expanded.
     pub const fn expandable_bits(&self) -> u8 {
         match self.kind {

@@ -64,6 +64,9 @@ fn certificate(problem: &CertificateError) -> Option<String> {
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "the certificate is a CA certificate"
         }
+        CertificateError::Other(other) if other.to_string().contains("UnsupportedCertVersion") => {
+            "the certificate has version 1, but version 3 is needed: `openssl x509 -req` writes it with the option -extfile FILE"
+        }
         _ => return None,
     };
     Some(text.to_owned())
@@ -71,7 +74,9 @@ fn certificate(problem: &CertificateError) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use rustls::pki_types::ServerName;
+    use std::sync::Arc;
+
+    use rustls::{OtherError, pki_types::ServerName};
 
     use super::*;
 
@@ -87,6 +92,10 @@ mod tests {
             ),
             (rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "the key does not match the certificate"),
             (CertificateError::UnknownIssuer.into(), "the certificate is not signed by a trusted CA"),
+            (
+                CertificateError::Other(OtherError(Arc::new(io::Error::other("UnsupportedCertVersion")))).into(),
+                "the certificate has version 1, but version 3 is needed: `openssl x509 -req` writes it with the option -extfile FILE",
+            ),
             (
                 CertificateError::NotValidForNameContext { expected, presented }.into(),
                 "the certificate is for a.example, 127.0.0.1, not for b.example",

@@ -228,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn ok_the_files_cite_pages_that_exist() {
+        let mut pages = 0;
+        for name in FILES {
+            let file = crate::root().join(format!("proto/proto/kent/v1/{name}.proto"));
+            let text = std::fs::read_to_string(file).expect("the file exists");
+            let is_between = |symbol: char| !symbol.is_alphanumeric() && !"/._-".contains(symbol);
+            let words = text.split(is_between).map(|word| word.trim_end_matches('.'));
+            for page in words.filter(|word| word.ends_with(".md")) {
+                assert!(crate::root().join(page).is_file(), "{name}.proto cites {page}");
+                pages += 1;
+            }
+        }
+        assert!(pages > 0);
+    }
+
+    #[test]
     fn ok_the_page_has_every_file() {
         let files = std::fs::read_dir(crate::root().join("proto/proto/kent/v1")).expect("the files exist");
         let files: std::collections::BTreeSet<_> = files.map(|file| file.expect("an entry").file_name()).collect();

@@ -2097,8 +2097,12 @@ type Forecast struct {
 	Reserved string `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// The time until the region is full at this daemon's recent rate. 0 if it is full.
 	FullInSeconds float64 `protobuf:"fixed64,4,opt,name=full_in_seconds,json=fullInSeconds,proto3" json:"full_in_seconds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Whether the cap of the region, not the width of its suffix, limits its capacity.
+	Capped bool `protobuf:"varint,5,opt,name=capped,proto3" json:"capped,omitempty"`
+	// The number of bits by which the region can be expanded.
+	ExpandableBits uint32 `protobuf:"varint,6,opt,name=expandable_bits,json=expandableBits,proto3" json:"expandable_bits,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Forecast) Reset() {
@@ -2155,6 +2159,20 @@ func (x *Forecast) GetReserved() string {
 func (x *Forecast) GetFullInSeconds() float64 {
 	if x != nil {
 		return x.FullInSeconds
+	}
+	return 0
+}
+
+func (x *Forecast) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
+func (x *Forecast) GetExpandableBits() uint32 {
+	if x != nil {
+		return x.ExpandableBits
 	}
 	return 0
 }
@@ -2919,12 +2937,14 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"has_leader\x18\f \x01(\bR\thasLeader\x12\x16\n" +
 	"\x06errors\x18\r \x03(\tR\x06errorsB\x0e\n" +
-	"\f_quota_bytes\"\x82\x01\n" +
+	"\f_quota_bytes\"\xc3\x01\n" +
 	"\bForecast\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\tR\bcapacity\x12\x1a\n" +
 	"\breserved\x18\x03 \x01(\tR\breserved\x12&\n" +
-	"\x0ffull_in_seconds\x18\x04 \x01(\x01R\rfullInSeconds\"\x13\n" +
+	"\x0ffull_in_seconds\x18\x04 \x01(\x01R\rfullInSeconds\x12\x16\n" +
+	"\x06capped\x18\x05 \x01(\bR\x06capped\x12'\n" +
+	"\x0fexpandable_bits\x18\x06 \x01(\rR\x0eexpandableBits\"\x13\n" +
 	"\x11DumpEventsRequest\"Y\n" +
 	"\x12DumpEventsResponse\x12-\n" +
 	"\x06events\x18\x01 \x03(\v2\x15.kent.v1.NotableEventR\x06events\x12\x14\n" +

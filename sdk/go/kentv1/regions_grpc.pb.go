@@ -93,7 +93,7 @@ type RegionsClient interface {
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
 	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(ctx context.Context, in *ListFreeBlocksRequest, opts ...grpc.CallOption) (*ListFreeBlocksResponse, error)
-	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
+	// Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough.
 	CreateRegion(ctx context.Context, in *CreateRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Moves bits from the expansion zone to the suffix. The region can then issue more identifiers, and every identifier
 	// issued earlier stays valid.
@@ -465,7 +465,7 @@ type RegionsServer interface {
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
 	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(context.Context, *ListFreeBlocksRequest) (*ListFreeBlocksResponse, error)
-	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
+	// Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough.
 	CreateRegion(context.Context, *CreateRegionRequest) (*EditResponse, error)
 	// Moves bits from the expansion zone to the suffix. The region can then issue more identifiers, and every identifier
 	// issued earlier stays valid.

@@ -121,7 +121,7 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         connections: usize = "10_000" ["1" to "1_000_000"], "KENT_CONNECTIONS" "COUNT":
             "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
-             The HTTP port takes as many in addition, but at most 1000";
+             The HTTP port takes as many in addition, but at most 1_000";
         #[arg(value_parser = parse_whole::<usize>)]
         connections_per_address: usize = "1_000" ["1" to "1_000_000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
             "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";
@@ -206,7 +206,7 @@ settings! {
     "Metrics and log" {
         metrics_regions: RegionPatterns, "KENT_METRICS_REGIONS" "PATTERN,...":
             "Regions with metrics of their own, by NAME or NAME@SPACE with `*`, `?` and `[...]`, such as `orders-*,*@parts`; \
-             `*@*` selects all. Up to 1000 regions [default: none]";
+             `*@*` selects all. Up to 1_000 regions [default: none]";
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
             "Format of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":

@@ -41,7 +41,7 @@ impl RegionMetrics {
         for family in [&self.capacity, &self.issued, &self.reserved, &self.full_in] {
             family.clear();
         }
-        for Fill { source, capacity, issued, reserved, full_in } in &selected.regions {
+        for Fill { source, capacity, issued, reserved, full_in, .. } in &selected.regions {
             let label = SourceLabel::of(source);
             for (family, count) in [(&self.capacity, capacity), (&self.issued, issued), (&self.reserved, reserved)] {
                 family.get_or_create(&label).set(count.to_f64());

@@ -85,6 +85,8 @@ fn forecast(fill: &Fill) -> Forecast {
         capacity: fill.capacity.to_string(),
         reserved: fill.reserved.to_string(),
         full_in_seconds: fill.full_in.unwrap_or(f64::INFINITY),
+        capped: fill.is_capped,
+        expandable_bits: fill.expandable_bits.into(),
     }
 }
 

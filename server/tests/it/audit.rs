@@ -138,6 +138,9 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     let (code, shown, warning) = run_in(&[], &format!("audit tail {}", at("cut.jsonl").display()));
     assert_eq!((code, shown.lines().count()), (0, 2), "{warning}");
     assert!(warning.contains("cut.jsonl: 1 line is damaged and was left out"), "{warning}");
+    let garbage = Command::new("sh").args(["-c", "echo garbage | \"$0\" audit tail -"]).arg(kent_binary()).output();
+    let garbage = String::from_utf8(garbage.expect("run").stderr).expect("UTF-8");
+    assert!(garbage.contains("standard input contains no audit events"), "{garbage}");
     assert_eq!(tail("-n 100 --action region.create --outcome done").lines().count(), 1);
     assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum DebugCommand {
     /// Print the daemon's latest notable events, oldest first: slow commits, conflicts, long waits, edits, steps of the
-    /// clock, changes of slots, refused connections. The daemon keeps the last 4096 in memory. Needs the permission
+    /// clock, changes of slots, refused connections. The daemon keeps the last 4_096 in memory. Needs the permission
     /// operate.
     #[command(after_help = DEBUG_HELP)]
     Dump,

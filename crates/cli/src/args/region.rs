@@ -388,7 +388,7 @@ Examples:
   kent region set orders --owner shop --label team=checkout
   kent region set orders --auto-expand 80:2:50
   kent region set invoices --strict
-  kent region set employees --next 4_711        the largest number in use is 4710";
+  kent region set employees --next 4_711        the largest number in use is 4_710";
 
 /// Show the edits of a region, or of the whole space: time, author, changes and reason, newest first.
 #[derive(Debug, Args)]

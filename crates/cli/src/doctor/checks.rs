@@ -341,7 +341,7 @@ const FULL_WRONG_SECONDS: f64 = 3600.0;
 
 fn regions(full_first: &[Forecast]) -> Check {
     let mut check = Check::new("regions");
-    for Forecast { source, capacity, reserved, full_in_seconds } in full_first {
+    for Forecast { source, capacity, reserved, full_in_seconds, capped, expandable_bits } in full_first {
         let used = share(reserved, capacity).unwrap_or_default();
         let when = match *full_in_seconds {
             seconds if seconds <= 0.0 => "full".to_owned(),
@@ -353,6 +353,13 @@ fn regions(full_first: &[Forecast]) -> Check {
             .split_once('@')
             .unwrap_or_else(|| (source.trim_start_matches("region:"), "default"));
         let space = names::space_option(space);
+        let cure = match (capped, expandable_bits) {
+            (true, _) => format!("`kent region set {region} --no-cap{space}` removes its cap"),
+            (false, 0) => format!(
+                "it has no room to expand, so create another region: `kent region create NAME --suffix BITS{space}`"
+            ),
+            (false, _) => format!("`kent region expand {region} --by 1{space}` doubles it"),
+        };
         check.problem_within(
             Some(*full_in_seconds),
             match *full_in_seconds {
@@ -362,8 +369,11 @@ fn regions(full_first: &[Forecast]) -> Check {
                 seconds if seconds <= FULL_WARNING_SECONDS => State::Warning,
                 _ => State::Ok,
             },
-            format!("{source} is {when}{}", if *full_in_seconds > 0.0 { " at the rate of the last minutes" } else { "" }),
-            format!("Look at it with `kent region show {region}{space}`; `kent region expand {region} --by 1{space}` doubles it."),
+            format!(
+                "{source} is {when}{}",
+                if *full_in_seconds > 0.0 { " at the rate of the last minutes" } else { "" }
+            ),
+            format!("Look at it with `kent region show {region}{space}`; {cure}."),
         );
     }
     check

@@ -156,7 +156,7 @@ impl State {
             reserved: region.issued,
             expandable_bits: region.expandable_bits(),
             limit: region.limit(),
-            is_capped: region.policy.cap.is_some_and(|cap| cap <= region.capacity()),
+            is_capped: region.is_capped(),
             // Positions have 128 bits, so the last suffix of a region with 2^128 suffixes cannot be granted.
             capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
             pace: region.pace,

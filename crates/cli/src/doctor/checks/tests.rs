@@ -170,6 +170,8 @@ fn err_regions_that_will_be_full_soon_are_found() {
         capacity: "4096".to_owned(),
         reserved: "4000".to_owned(),
         full_in_seconds,
+        capped: false,
+        expandable_bits: 3,
     };
     for (seconds, expected) in [
         (0.0, "regions wrong: region:orders@parts is full"),
@@ -184,10 +186,16 @@ fn err_regions_that_will_be_full_soon_are_found() {
         |it, _| it.full_first = vec![burst],
         "regions warning: region:orders@parts is full in 10 minutes at the rate",
     );
-    let full = Diagnosis { full_first: vec![forecast(0.0)], ..healthy() };
-    let checks = all(&full, IN_STEP);
-    let advice = &checks.last().expect("regions").problems[0].advice;
-    assert!(advice.contains("`kent region expand orders --by 1 --space parts`"), "{advice}");
+    for (capped, expandable_bits, expected) in [
+        (false, 3, "`kent region expand orders --by 1 --space parts` doubles it"),
+        (true, 3, "`kent region set orders --no-cap --space parts` removes its cap"),
+        (false, 0, "no room to expand, so create another region"),
+    ] {
+        let full = Forecast { capped, expandable_bits, ..forecast(0.0) };
+        let checks = all(&Diagnosis { full_first: vec![full], ..healthy() }, IN_STEP);
+        let advice = &checks.last().expect("regions").problems[0].advice;
+        assert!(advice.contains(expected), "{advice}");
+    }
 }
 
 #[test]

@@ -369,16 +369,20 @@ class EtcdMember(_message.Message):
     def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., addressed: bool = ..., learner: bool = ..., problem: _Optional[str] = ..., version: _Optional[str] = ..., latency_micros: _Optional[int] = ..., database_bytes: _Optional[int] = ..., used_bytes: _Optional[int] = ..., quota_bytes: _Optional[int] = ..., leader: bool = ..., has_leader: bool = ..., errors: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("source", "capacity", "reserved", "full_in_seconds")
+    __slots__ = ("source", "capacity", "reserved", "full_in_seconds", "capped", "expandable_bits")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     RESERVED_FIELD_NUMBER: _ClassVar[int]
     FULL_IN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CAPPED_FIELD_NUMBER: _ClassVar[int]
+    EXPANDABLE_BITS_FIELD_NUMBER: _ClassVar[int]
     source: str
     capacity: str
     reserved: str
     full_in_seconds: float
-    def __init__(self, source: _Optional[str] = ..., capacity: _Optional[str] = ..., reserved: _Optional[str] = ..., full_in_seconds: _Optional[float] = ...) -> None: ...
+    capped: bool
+    expandable_bits: int
+    def __init__(self, source: _Optional[str] = ..., capacity: _Optional[str] = ..., reserved: _Optional[str] = ..., full_in_seconds: _Optional[float] = ..., capped: bool = ..., expandable_bits: _Optional[int] = ...) -> None: ...
 
 class DumpEventsRequest(_message.Message):
     __slots__ = ()

@@ -237,7 +237,7 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateRegion(self, request, context):
-        """Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
+        """Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -418,6 +418,10 @@ export interface Forecast {
   reserved: string;
   /** The time until the region is full at this daemon's recent rate. 0 if it is full. */
   fullInSeconds: number;
+  /** Whether the cap of the region, not the width of its suffix, limits its capacity. */
+  capped: boolean;
+  /** The number of bits by which the region can be expanded. */
+  expandableBits: number;
 }
 
 export interface DumpEventsRequest {
@@ -3562,7 +3566,7 @@ export const EtcdMember: MessageFns<EtcdMember> = {
 };
 
 function createBaseForecast(): Forecast {
-  return { source: "", capacity: "", reserved: "", fullInSeconds: 0 };
+  return { source: "", capacity: "", reserved: "", fullInSeconds: 0, capped: false, expandableBits: 0 };
 }
 
 export const Forecast: MessageFns<Forecast> = {
@@ -3578,6 +3582,12 @@ export const Forecast: MessageFns<Forecast> = {
     }
     if (message.fullInSeconds !== 0) {
       writer.uint32(33).double(message.fullInSeconds);
+    }
+    if (message.capped !== false) {
+      writer.uint32(40).bool(message.capped);
+    }
+    if (message.expandableBits !== 0) {
+      writer.uint32(48).uint32(message.expandableBits);
     }
     return writer;
   },
@@ -3627,6 +3637,22 @@ export const Forecast: MessageFns<Forecast> = {
             message.fullInSeconds = reader.double();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.capped = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.expandableBits = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3648,6 +3674,8 @@ export const Forecast: MessageFns<Forecast> = {
     message.capacity = object.capacity ?? "";
     message.reserved = object.reserved ?? "";
     message.fullInSeconds = object.fullInSeconds ?? 0;
+    message.capped = object.capped ?? false;
+    message.expandableBits = object.expandableBits ?? 0;
     return message;
   },
 };

@@ -7991,7 +7991,7 @@ export const RegionsService = {
       Buffer.from(ListFreeBlocksResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListFreeBlocksResponse => ListFreeBlocksResponse.decode(value),
   },
-  /** Creates a top-level region on the given prefix, or on the free prefix that wastes the least space. */
+  /** Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough. */
   createRegion: {
     path: "/kent.v1.Regions/CreateRegion" as const,
     requestStream: false as const,
@@ -8253,7 +8253,7 @@ export interface RegionsServer extends UntypedServiceImplementation {
    * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks: handleUnaryCall<ListFreeBlocksRequest, ListFreeBlocksResponse>;
-  /** Creates a top-level region on the given prefix, or on the free prefix that wastes the least space. */
+  /** Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough. */
   createRegion: handleUnaryCall<CreateRegionRequest, EditResponse>;
   /**
    * Moves bits from the expansion zone to the suffix. The region can then issue more identifiers, and every identifier
@@ -8460,7 +8460,7 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListFreeBlocksResponse) => void,
   ): ClientUnaryCall;
-  /** Creates a top-level region on the given prefix, or on the free prefix that wastes the least space. */
+  /** Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough. */
   createRegion(
     request: CreateRegionRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,

@@ -3166,7 +3166,7 @@ export const Regions: GenService<{
     output: typeof ListFreeBlocksResponseSchema;
   },
   /**
-   * Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
+   * Creates a top-level region on the given prefix, or, without one, in the smallest free block that is large enough.
    *
    * @generated from rpc kent.v1.Regions.CreateRegion
    */
