@@ -535,7 +535,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::ZoneTooSmall { region, .. }
         | TableRefusal::SuffixInUse { region, .. }
         | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),
-        TableRefusal::IsSubregion { parent: region, .. } | TableRefusal::LevelMismatch { region, .. } => {
+        TableRefusal::LevelMismatch { region, .. } => {
             format!(" (kent region tree --filter {})", arguments(region, space))
         }
         TableRefusal::Populated { .. } => {

@@ -27,7 +27,7 @@ use crate::connect::{request, request_timeout};
 use crate::failure::{Failure, rounded};
 use crate::names;
 use crate::notice;
-use crate::number::Form;
+use crate::number::{self, Form};
 use crate::output;
 use crate::reach::Reach;
 
@@ -76,6 +76,7 @@ pub(crate) fn run(
         source,
         request_id: args.request_id.clone().unwrap_or_default(),
         missing: args.count.get(),
+        tally: tally.clone(),
         limit: args.timeout,
         batch: Batch::new(),
         client,
@@ -85,11 +86,14 @@ pub(crate) fn run(
     printer.print_all(blocks).map_err(|failure| tally.stopped_by(failure))?;
     let fetched = runtime.block_on(fetching).map_err(|died| Failure::Runtime(io::Error::other(died)))?;
     let fetched = fetched.map_err(|failure| if args.request_id.is_some() { with_heir_hint(failure) } else { failure });
-    fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
+    fetched.map_err(|failure| {
+        tally.stopped_by(if args.timeout.is_none() { with_hint(failure, tally.part()) } else { failure })
+    })
 }
 
-/// Adds a hint to a temporary refusal: a `--timeout` that is long enough, or advice if waiting alone does not help.
-fn with_hint(failure: Failure) -> Failure {
+/// Adds a hint to a temporary refusal: a `--timeout` that is long enough, or advice if waiting alone does not help. The
+/// refused request was for `part` identifiers if it was not for all that are missing.
+fn with_hint(failure: Failure, part: Option<u64>) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
             match (refusal.retry_after, refusal.reason.as_deref()) {
@@ -103,7 +107,8 @@ fn with_hint(failure: Failure) -> Failure {
                     let limit = humantime::format_duration(rounded(delay.saturating_add(request_timeout())))
                         .to_string()
                         .replace(' ', "");
-                    refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} is long enough")));
+                    let only = part.map(|part| format!(" for the next {}", number::grouped(part))).unwrap_or_default();
+                    refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} is long enough{only}")));
                 }
                 (None, _) => {}
             }
@@ -145,6 +150,7 @@ struct Fetcher {
     source: Source,
     request_id: String,
     missing: u64,
+    tally: Tally,
     /// The time limit for all identifiers.
     limit: Option<Duration>,
     batch: Batch,
@@ -171,6 +177,7 @@ impl Fetcher {
         let ids = self.client.source(&self.source.to_string());
         while self.missing > 0 {
             let count = self.next_count();
+            self.tally.request(count);
             match self.waiting.during(count, self.fetch(&ids, count)).await {
                 Ok(block) => {
                     self.missing = self.missing.saturating_sub(block.count());

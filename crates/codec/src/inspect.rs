@@ -15,6 +15,7 @@ pub use self::layouts::inspect_layout;
 use crate::{
     error::VerbError,
     foreign::{self, Foreign},
+    number::rounded,
 };
 
 /// A labeled range of bits, without the values of the bits.
@@ -193,6 +194,9 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return inspect_integer(text, text, 10);
+    }
+    if let Some(problem) = rounded(text) {
+        return Err(CodecError::new(ErrorCode::Unrecognised, problem));
     }
     if text.len() == kent_ids::uid11::SYMBOLS {
         let because = format!(

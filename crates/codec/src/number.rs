@@ -79,13 +79,28 @@ pub fn parse_id(text: &str) -> Result<TypedId, String> {
     parse_number_or_uid11(text).map(|value| TypedId { value, is_uuid: false })
 }
 
+/// Returns the problem of a number as a spreadsheet shows a long one: 1.29704E+19.
+pub(crate) fn rounded(text: &str) -> Option<String> {
+    let (digits, exponent) = text.split_once(['e', 'E'])?;
+    let is_rounded = digits.contains('.') && digits.parse::<f64>().is_ok() && exponent.parse::<u8>().is_ok();
+    is_rounded.then(|| {
+        format!(
+            "{text:?} is a rounded number, so its last digits are lost: expected all digits (a spreadsheet keeps them in columns with \
+             the format text)"
+        )
+    })
+}
+
 fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
+    if let Some(problem) = rounded(text) {
+        return Err(problem);
+    }
     let is_uid11 =
         text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     if is_uid11 {
         return match Uid11::parse(text) {
             Ok(uid11) => Ok(uid11.get().into()),
-            Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
+            Err(error) => Err(format!("{text:?} is neither a number, such as 42 or 0x2a, nor a uid11: {error}")),
         };
     }
     parse_number(text).map_err(|error| {
@@ -117,6 +132,20 @@ mod tests {
             assert_eq!(shortened(text), expected);
         }
         assert!(parse_id(&"a".repeat(60_000)).is_err_and(|error| error.len() < 300));
+    }
+
+    #[test]
+    fn err_a_rounded_number_has_lost_digits() {
+        for text in ["1.29704E+19", "1.2970366E+19", "4.5e7"] {
+            let read = parse_id(text).expect_err("rounded");
+            let inspected = crate::inspect(text, &crate::Reading::default()).expect_err("rounded").message;
+            for error in [read, inspected] {
+                assert!(error.contains("its last digits are lost"), "{error}");
+            }
+        }
+        assert!(
+            parse_id("1.2970E.+19").is_err_and(|error| error.contains("is neither a number, such as 42 or 0x2a, nor"))
+        );
     }
 
     #[test]

@@ -51,6 +51,9 @@ fn amended(table: &Table, edit: &Edit, refusal: &Refusal) -> Option<Edit> {
             Refusal::SuffixTooNarrow { most: by @ 1.., .. } | Refusal::SuffixInUse { most: Some(by @ 1..), .. },
         ) => Some(Edit::Shrink { name, by: *by }),
         (Edit::Delegate { name }, Refusal::SuffixEmpty { .. }) => Some(Edit::Expand { name, by: 1 }),
+        (Edit::Split { name, by, new_regions }, Refusal::IsSubregion { .. }) => {
+            Some(Edit::Subdivide { name, by, new_regions, reserve_others: false })
+        }
         (Edit::Split { name, by, new_regions }, refusal) => {
             let (by, new_regions) = divided(table, &name, by, new_regions, refusal)?;
             Some(Edit::Split { name, by, new_regions })
@@ -282,6 +285,8 @@ mod tests {
         let wide = |bits| new_region("w", Some(bits), None);
         check(split(2, &[wide(9)]), Some(split(2, &[wide(5)])));
         check(split(2, &[new_region("m", None, None)]), Some(split(2, &[new_region("m", Some(4), None)])));
+        let split_of_subregion = Edit::Split { name: "s".into(), by: 1, new_regions: [x(None)].to_vec() };
+        check(split_of_subregion, Some(subdivide("s", 1, &[x(None)], false)));
         check(subdivide("p", 1, &[x(None)], false), Some(subdivide("p", 2, &[x(None)], false)));
         check(subdivide("p", 2, &[x(Some("01"))], false), Some(subdivide("p", 2, &[x(None)], false)));
         let heir_of_a = new_region("x", Some(3), Some("0"));

@@ -187,7 +187,9 @@ pub enum Refusal {
     #[error("{0}")]
     NoFreePrefix(NoFreePrefix),
     /// `is-subregion`: only top-level regions can be split.
-    #[error("region {region:?} is a subregion of {parent:?}: only top-level regions can be split")]
+    #[error(
+        "region {region:?} is a subregion of {parent:?}: only top-level regions can be split, but a subregion can be subdivided"
+    )]
     IsSubregion {
         /// The name of the region.
         region: String,

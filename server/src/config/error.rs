@@ -19,7 +19,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The settings file is not valid TOML, names an unknown setting, or has a value of the wrong type.
-    #[error("{}:{line}:{column}: {problem} (kentd --check-config prints every setting)", path.display())]
+    #[error("{}:{line}:{column}: {problem} (`kentd --help` lists the settings)", path.display())]
     Malformed {
         /// The path of the file.
         path: PathBuf,

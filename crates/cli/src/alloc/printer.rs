@@ -31,11 +31,23 @@ pub(super) struct Fetched {
 pub(super) struct Tally {
     wanted: u64,
     printed: Arc<AtomicU64>,
+    /// The number of identifiers in the latest request.
+    requested: Arc<AtomicU64>,
 }
 
 impl Tally {
     pub(super) fn new(wanted: u64) -> Self {
-        Self { wanted, printed: Arc::default() }
+        Self { wanted, printed: Arc::default(), requested: Arc::default() }
+    }
+
+    pub(super) fn request(&self, count: u64) {
+        self.requested.store(count, Ordering::Relaxed);
+    }
+
+    /// The number of identifiers in the latest request, if more are still to be requested afterward.
+    pub(super) fn part(&self) -> Option<u64> {
+        let missing = self.wanted.saturating_sub(self.printed.load(Ordering::Relaxed));
+        Some(self.requested.load(Ordering::Relaxed)).filter(|requested| *requested < missing)
     }
 
     /// Adds the number of identifiers printed so far to a failure. Omits the number if a request was refused before
