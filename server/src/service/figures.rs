@@ -16,7 +16,10 @@ const PART: usize = 60;
 
 /// Sends the kept seconds and then each new second, until the daemon stops. A slow reader gets several seconds in one
 /// message.
-pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl Stream<Item = WatchFiguresResponse> {
+pub(super) fn watch(
+    engine: Arc<Engine>,
+    watching: Arc<OwnedSemaphorePermit>,
+) -> impl Stream<Item = WatchFiguresResponse> {
     let newest = engine.figures().newest();
     let start = (engine, newest, 0, watching);
     stream::unfold(start, |(engine, mut newest, sent, watching)| async move {
