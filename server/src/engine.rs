@@ -92,7 +92,7 @@ pub(crate) const BACKUPS_MAX: usize = 2;
 /// The maximum number of concurrent diagnoses. Only one of them measures the disk at a time.
 pub(crate) const DIAGNOSES_MAX: usize = 4;
 
-/// The maximum number of concurrent `WatchTable` and `WatchFigures` calls.
+/// The maximum number of concurrent `WatchTable` and `WatchConsole` calls.
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
 impl Engine {

@@ -61,6 +61,8 @@ enum End {
 pub(super) enum Start {
     /// The current table.
     Snapshot,
+    /// The edit after the current revision.
+    Now,
     /// The edit after this revision.
     After(Revision),
 }
@@ -80,6 +82,7 @@ pub(super) async fn find(
     let present = || space.read(Table::revision);
     let after = match start {
         Start::Snapshot => None,
+        Start::Now => Some(present()),
         Start::After(after) => {
             if after > present() {
                 // Another replica may have sent the watcher a revision that has not arrived here yet.
