@@ -92,7 +92,7 @@ pub(crate) const BACKUPS_MAX: usize = 2;
 /// The maximum number of concurrent diagnoses. Only one of them measures the disk at a time.
 pub(crate) const DIAGNOSES_MAX: usize = 4;
 
-/// The maximum number of concurrent `WatchTable` and `WatchFigures` calls.
+/// The maximum number of concurrent `WatchTable` and `WatchConsole` calls.
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
 impl Engine {
@@ -355,9 +355,9 @@ impl Engine {
         self.measuring.clone()
     }
 
-    /// Counts a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
-    pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
-        self.watchers.clone().try_acquire_owned().ok()
+    /// Counts a watcher until all clones of the permit are dropped; returns `None` if there are [`WATCHERS_MAX`].
+    pub(crate) fn begin_watching(&self) -> Option<Arc<OwnedSemaphorePermit>> {
+        self.watchers.clone().try_acquire_owned().ok().map(Arc::new)
     }
 
     /// The figures of the last fifteen minutes.

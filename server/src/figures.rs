@@ -97,6 +97,12 @@ impl Figures {
         ring.range(from..).take(most).cloned().collect()
     }
 
+    /// Returns the number of the newest kept second that ended at `unix_seconds` or before, or 0 if there is none.
+    pub(crate) fn number_at(&self, unix_seconds: i64) -> u64 {
+        // Numbers ascend, but after a clock step the ends of the seconds do not.
+        self.lock().iter().rev().find(|second| second.unix_seconds <= unix_seconds).map_or(0, |second| second.number)
+    }
+
     /// Adds a second, and removes the oldest one if the ring is full.
     pub(crate) fn push(&self, second: Second) {
         let number = second.number;
@@ -157,7 +163,7 @@ mod tests {
 
     fn second(number: u64) -> Second {
         let own = OwnFigures { grants: number, identifiers: 2 * number, ..OwnFigures::default() };
-        Second { number, unix_seconds: 0, own, others: Vec::new(), sources: Vec::new() }
+        Second { number, unix_seconds: 1000 + number.cast_signed(), own, others: Vec::new(), sources: Vec::new() }
     }
 
     #[test]
@@ -169,6 +175,10 @@ mod tests {
         assert_eq!(numbers(0, 2000), (101..=1000).collect::<Vec<_>>());
         assert_eq!(numbers(997, 2), [998, 999]);
         assert!(numbers(1000, 2).is_empty());
+        let ends = [0, 1100, 1101, 1999, 2000, 5000];
+        assert_eq!(ends.map(|unix_seconds| figures.number_at(unix_seconds)), [0, 0, 101, 999, 1000, 1000]);
+        figures.push(Second { unix_seconds: 1500, ..second(1001) });
+        assert_eq!(figures.number_at(1500), 1001, "the clock was set back");
         assert_eq!(*figures.newest().borrow(), 1000);
     }
 

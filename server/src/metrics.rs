@@ -99,7 +99,7 @@ pub(crate) struct Gauges {
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
-    /// The number of open `WatchTable` and `WatchFigures` calls.
+    /// The number of open `WatchTable` and `WatchConsole` calls.
     pub(crate) watchers: Gauge,
 }
 
@@ -243,7 +243,7 @@ impl Metrics {
             totals.chunk_reservations.clone(),
         );
         kent.register("slot_epoch", "Fencing token of the slot, or 0", gauges.slot_epoch.clone());
-        kent.register("watchers", "Open WatchTable and WatchFigures calls", gauges.watchers.clone());
+        kent.register("watchers", "Open WatchTable and WatchConsole calls", gauges.watchers.clone());
         kent.register(
             "denied",
             "Calls refused because of their credentials, permissions or limits",

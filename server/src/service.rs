@@ -8,6 +8,7 @@ mod audited;
 mod callers;
 mod classify;
 mod codec;
+mod console;
 mod diagnose;
 mod figures;
 mod map;

@@ -9,6 +9,7 @@
 package kentv1
 
 import (
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -1157,26 +1158,30 @@ func (x *Limits) GetStreams() uint64 {
 	return 0
 }
 
-type WatchFiguresRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+type WatchConsoleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The metrics of each second. Absent: the stream has no metrics.
+	Figures *WatchConsoleRequest_Figures `protobuf:"bytes,1,opt,name=figures,proto3" json:"figures,omitempty"`
+	// The tables whose edits the stream has, at most 64.
+	Tables        []*WatchConsoleRequest_Table `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WatchFiguresRequest) Reset() {
-	*x = WatchFiguresRequest{}
+func (x *WatchConsoleRequest) Reset() {
+	*x = WatchConsoleRequest{}
 	mi := &file_kent_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WatchFiguresRequest) String() string {
+func (x *WatchConsoleRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WatchFiguresRequest) ProtoMessage() {}
+func (*WatchConsoleRequest) ProtoMessage() {}
 
-func (x *WatchFiguresRequest) ProtoReflect() protoreflect.Message {
+func (x *WatchConsoleRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_kent_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1188,34 +1193,52 @@ func (x *WatchFiguresRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WatchFiguresRequest.ProtoReflect.Descriptor instead.
-func (*WatchFiguresRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use WatchConsoleRequest.ProtoReflect.Descriptor instead.
+func (*WatchConsoleRequest) Descriptor() ([]byte, []int) {
 	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
-type WatchFiguresResponse struct {
+func (x *WatchConsoleRequest) GetFigures() *WatchConsoleRequest_Figures {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+func (x *WatchConsoleRequest) GetTables() []*WatchConsoleRequest_Table {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+type WatchConsoleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
-	// total. Every later message contains one second.
-	Seconds       []*FiguresOfSecond `protobuf:"bytes,1,rep,name=seconds,proto3" json:"seconds,omitempty"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchConsoleResponse_Seconds_
+	//	*WatchConsoleResponse_Begin_
+	//	*WatchConsoleResponse_Edit_
+	//	*WatchConsoleResponse_Refused_
+	Event         isWatchConsoleResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WatchFiguresResponse) Reset() {
-	*x = WatchFiguresResponse{}
+func (x *WatchConsoleResponse) Reset() {
+	*x = WatchConsoleResponse{}
 	mi := &file_kent_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WatchFiguresResponse) String() string {
+func (x *WatchConsoleResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WatchFiguresResponse) ProtoMessage() {}
+func (*WatchConsoleResponse) ProtoMessage() {}
 
-func (x *WatchFiguresResponse) ProtoReflect() protoreflect.Message {
+func (x *WatchConsoleResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_kent_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1227,17 +1250,83 @@ func (x *WatchFiguresResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WatchFiguresResponse.ProtoReflect.Descriptor instead.
-func (*WatchFiguresResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use WatchConsoleResponse.ProtoReflect.Descriptor instead.
+func (*WatchConsoleResponse) Descriptor() ([]byte, []int) {
 	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *WatchFiguresResponse) GetSeconds() []*FiguresOfSecond {
+func (x *WatchConsoleResponse) GetEvent() isWatchConsoleResponse_Event {
 	if x != nil {
-		return x.Seconds
+		return x.Event
 	}
 	return nil
 }
+
+func (x *WatchConsoleResponse) GetSeconds() *WatchConsoleResponse_Seconds {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConsoleResponse_Seconds_); ok {
+			return x.Seconds
+		}
+	}
+	return nil
+}
+
+func (x *WatchConsoleResponse) GetBegin() *WatchConsoleResponse_Begin {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConsoleResponse_Begin_); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *WatchConsoleResponse) GetEdit() *WatchConsoleResponse_Edit {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConsoleResponse_Edit_); ok {
+			return x.Edit
+		}
+	}
+	return nil
+}
+
+func (x *WatchConsoleResponse) GetRefused() *WatchConsoleResponse_Refused {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConsoleResponse_Refused_); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isWatchConsoleResponse_Event interface {
+	isWatchConsoleResponse_Event()
+}
+
+type WatchConsoleResponse_Seconds_ struct {
+	Seconds *WatchConsoleResponse_Seconds `protobuf:"bytes,1,opt,name=seconds,proto3,oneof"`
+}
+
+type WatchConsoleResponse_Begin_ struct {
+	// The first message for each table.
+	Begin *WatchConsoleResponse_Begin `protobuf:"bytes,2,opt,name=begin,proto3,oneof"`
+}
+
+type WatchConsoleResponse_Edit_ struct {
+	Edit *WatchConsoleResponse_Edit `protobuf:"bytes,3,opt,name=edit,proto3,oneof"`
+}
+
+type WatchConsoleResponse_Refused_ struct {
+	// The last message for the metrics or for a table that cannot be watched, or no longer.
+	Refused *WatchConsoleResponse_Refused `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
+}
+
+func (*WatchConsoleResponse_Seconds_) isWatchConsoleResponse_Event() {}
+
+func (*WatchConsoleResponse_Begin_) isWatchConsoleResponse_Event() {}
+
+func (*WatchConsoleResponse_Edit_) isWatchConsoleResponse_Event() {}
+
+func (*WatchConsoleResponse_Refused_) isWatchConsoleResponse_Event() {}
 
 // The metrics of one second.
 type FiguresOfSecond struct {
@@ -2689,6 +2778,351 @@ func (x *BackupPart_End) GetCrc32() uint32 {
 	return 0
 }
 
+type WatchConsoleRequest_Figures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// To resume: the unix_seconds of the last second that the watcher has. 0: start with all seconds that the daemon has
+	// kept, which are those of the last fifteen minutes.
+	AfterUnixSeconds int64 `protobuf:"varint,1,opt,name=after_unix_seconds,json=afterUnixSeconds,proto3" json:"after_unix_seconds,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *WatchConsoleRequest_Figures) Reset() {
+	*x = WatchConsoleRequest_Figures{}
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleRequest_Figures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleRequest_Figures) ProtoMessage() {}
+
+func (x *WatchConsoleRequest_Figures) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleRequest_Figures.ProtoReflect.Descriptor instead.
+func (*WatchConsoleRequest_Figures) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17, 0}
+}
+
+func (x *WatchConsoleRequest_Figures) GetAfterUnixSeconds() int64 {
+	if x != nil {
+		return x.AfterUnixSeconds
+	}
+	return 0
+}
+
+type WatchConsoleRequest_Table struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE".
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// To resume: the last revision that the watcher has seen. Absent: start after the current revision.
+	AfterRevision *uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3,oneof" json:"after_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConsoleRequest_Table) Reset() {
+	*x = WatchConsoleRequest_Table{}
+	mi := &file_kent_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleRequest_Table) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleRequest_Table) ProtoMessage() {}
+
+func (x *WatchConsoleRequest_Table) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleRequest_Table.ProtoReflect.Descriptor instead.
+func (*WatchConsoleRequest_Table) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17, 1}
+}
+
+func (x *WatchConsoleRequest_Table) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WatchConsoleRequest_Table) GetAfterRevision() uint64 {
+	if x != nil && x.AfterRevision != nil {
+		return *x.AfterRevision
+	}
+	return 0
+}
+
+type WatchConsoleResponse_Seconds struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Oldest first. The first messages of a stream contain the past seconds, at most 900 in total. Every later message
+	// contains one second.
+	Seconds       []*FiguresOfSecond `protobuf:"bytes,1,rep,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConsoleResponse_Seconds) Reset() {
+	*x = WatchConsoleResponse_Seconds{}
+	mi := &file_kent_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleResponse_Seconds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleResponse_Seconds) ProtoMessage() {}
+
+func (x *WatchConsoleResponse_Seconds) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleResponse_Seconds.ProtoReflect.Descriptor instead.
+func (*WatchConsoleResponse_Seconds) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 0}
+}
+
+func (x *WatchConsoleResponse_Seconds) GetSeconds() []*FiguresOfSecond {
+	if x != nil {
+		return x.Seconds
+	}
+	return nil
+}
+
+type WatchConsoleResponse_Begin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the request.
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Edits follow from the revision after this one on.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConsoleResponse_Begin) Reset() {
+	*x = WatchConsoleResponse_Begin{}
+	mi := &file_kent_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleResponse_Begin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleResponse_Begin) ProtoMessage() {}
+
+func (x *WatchConsoleResponse_Begin) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleResponse_Begin.ProtoReflect.Descriptor instead.
+func (*WatchConsoleResponse_Begin) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 1}
+}
+
+func (x *WatchConsoleResponse_Begin) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WatchConsoleResponse_Begin) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type WatchConsoleResponse_Edit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the request.
+	Parent        string        `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	Entry         *HistoryEntry `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConsoleResponse_Edit) Reset() {
+	*x = WatchConsoleResponse_Edit{}
+	mi := &file_kent_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleResponse_Edit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleResponse_Edit) ProtoMessage() {}
+
+func (x *WatchConsoleResponse_Edit) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleResponse_Edit.ProtoReflect.Descriptor instead.
+func (*WatchConsoleResponse_Edit) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 2}
+}
+
+func (x *WatchConsoleResponse_Edit) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *WatchConsoleResponse_Edit) GetEntry() *HistoryEntry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+type WatchConsoleResponse_Refused struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Topic:
+	//
+	//	*WatchConsoleResponse_Refused_Figures
+	//	*WatchConsoleResponse_Refused_Parent
+	Topic isWatchConsoleResponse_Refused_Topic `protobuf_oneof:"topic"`
+	// Why, as the error of a WatchTable call for this table would say.
+	Status        *status.Status `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConsoleResponse_Refused) Reset() {
+	*x = WatchConsoleResponse_Refused{}
+	mi := &file_kent_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConsoleResponse_Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConsoleResponse_Refused) ProtoMessage() {}
+
+func (x *WatchConsoleResponse_Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConsoleResponse_Refused.ProtoReflect.Descriptor instead.
+func (*WatchConsoleResponse_Refused) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 3}
+}
+
+func (x *WatchConsoleResponse_Refused) GetTopic() isWatchConsoleResponse_Refused_Topic {
+	if x != nil {
+		return x.Topic
+	}
+	return nil
+}
+
+func (x *WatchConsoleResponse_Refused) GetFigures() bool {
+	if x != nil {
+		if x, ok := x.Topic.(*WatchConsoleResponse_Refused_Figures); ok {
+			return x.Figures
+		}
+	}
+	return false
+}
+
+func (x *WatchConsoleResponse_Refused) GetParent() string {
+	if x != nil {
+		if x, ok := x.Topic.(*WatchConsoleResponse_Refused_Parent); ok {
+			return x.Parent
+		}
+	}
+	return ""
+}
+
+func (x *WatchConsoleResponse_Refused) GetStatus() *status.Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+type isWatchConsoleResponse_Refused_Topic interface {
+	isWatchConsoleResponse_Refused_Topic()
+}
+
+type WatchConsoleResponse_Refused_Figures struct {
+	Figures bool `protobuf:"varint,1,opt,name=figures,proto3,oneof"`
+}
+
+type WatchConsoleResponse_Refused_Parent struct {
+	// As in the request.
+	Parent string `protobuf:"bytes,2,opt,name=parent,proto3,oneof"`
+}
+
+func (*WatchConsoleResponse_Refused_Figures) isWatchConsoleResponse_Refused_Topic() {}
+
+func (*WatchConsoleResponse_Refused_Parent) isWatchConsoleResponse_Refused_Topic() {}
+
 type NotableEvent_Figure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2699,7 +3133,7 @@ type NotableEvent_Figure struct {
 
 func (x *NotableEvent_Figure) Reset() {
 	*x = NotableEvent_Figure{}
-	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	mi := &file_kent_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +3145,7 @@ func (x *NotableEvent_Figure) String() string {
 func (*NotableEvent_Figure) ProtoMessage() {}
 
 func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	mi := &file_kent_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +3179,7 @@ var File_kent_v1_admin_proto protoreflect.FileDescriptor
 
 const file_kent_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x13kent/v1/admin.proto\x12\akent.v1\"-\n" +
+	"\x13kent/v1/admin.proto\x12\akent.v1\x1a\x17google/rpc/status.proto\x1a\x15kent/v1/regions.proto\"-\n" +
 	"\x13CreateSeriesRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\"\x13\n" +
 	"\x11ListSeriesRequest\"=\n" +
@@ -2845,10 +3279,35 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\vlease_count\x18\x01 \x01(\x04R\n" +
 	"leaseCount\x12!\n" +
 	"\fpacked_bytes\x18\x02 \x01(\x04R\vpackedBytes\x12\x18\n" +
-	"\astreams\x18\x03 \x01(\x04R\astreams\"\x15\n" +
-	"\x13WatchFiguresRequest\"J\n" +
-	"\x14WatchFiguresResponse\x122\n" +
-	"\aseconds\x18\x01 \x03(\v2\x18.kent.v1.FiguresOfSecondR\aseconds\"\x9b\x01\n" +
+	"\astreams\x18\x03 \x01(\x04R\astreams\"\xaa\x02\n" +
+	"\x13WatchConsoleRequest\x12>\n" +
+	"\afigures\x18\x01 \x01(\v2$.kent.v1.WatchConsoleRequest.FiguresR\afigures\x12:\n" +
+	"\x06tables\x18\x02 \x03(\v2\".kent.v1.WatchConsoleRequest.TableR\x06tables\x1a7\n" +
+	"\aFigures\x12,\n" +
+	"\x12after_unix_seconds\x18\x01 \x01(\x03R\x10afterUnixSeconds\x1a^\n" +
+	"\x05Table\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12*\n" +
+	"\x0eafter_revision\x18\x02 \x01(\x04H\x00R\rafterRevision\x88\x01\x01B\x11\n" +
+	"\x0f_after_revision\"\xdb\x04\n" +
+	"\x14WatchConsoleResponse\x12A\n" +
+	"\aseconds\x18\x01 \x01(\v2%.kent.v1.WatchConsoleResponse.SecondsH\x00R\aseconds\x12;\n" +
+	"\x05begin\x18\x02 \x01(\v2#.kent.v1.WatchConsoleResponse.BeginH\x00R\x05begin\x128\n" +
+	"\x04edit\x18\x03 \x01(\v2\".kent.v1.WatchConsoleResponse.EditH\x00R\x04edit\x12A\n" +
+	"\arefused\x18\x04 \x01(\v2%.kent.v1.WatchConsoleResponse.RefusedH\x00R\arefused\x1a=\n" +
+	"\aSeconds\x122\n" +
+	"\aseconds\x18\x01 \x03(\v2\x18.kent.v1.FiguresOfSecondR\aseconds\x1a;\n" +
+	"\x05Begin\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x1aK\n" +
+	"\x04Edit\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12+\n" +
+	"\x05entry\x18\x02 \x01(\v2\x15.kent.v1.HistoryEntryR\x05entry\x1at\n" +
+	"\aRefused\x12\x1a\n" +
+	"\afigures\x18\x01 \x01(\bH\x00R\afigures\x12\x18\n" +
+	"\x06parent\x18\x02 \x01(\tH\x00R\x06parent\x12*\n" +
+	"\x06status\x18\x03 \x01(\v2\x12.google.rpc.StatusR\x06statusB\a\n" +
+	"\x05topicB\a\n" +
+	"\x05event\"\x9b\x01\n" +
 	"\x0fFiguresOfSecond\x12!\n" +
 	"\funix_seconds\x18\x01 \x01(\x03R\vunixSeconds\x123\n" +
 	"\breplicas\x18\x02 \x03(\v2\x17.kent.v1.ReplicaFiguresR\breplicas\x120\n" +
@@ -2969,7 +3428,7 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"configured2\x94\x05\n" +
 	"\x05Admin\x127\n" +
 	"\tGetStatus\x12\x19.kent.v1.GetStatusRequest\x1a\x0f.kent.v1.Status\x12M\n" +
-	"\fWatchFigures\x12\x1c.kent.v1.WatchFiguresRequest\x1a\x1d.kent.v1.WatchFiguresResponse0\x01\x128\n" +
+	"\fWatchConsole\x12\x1c.kent.v1.WatchConsoleRequest\x1a\x1d.kent.v1.WatchConsoleResponse0\x01\x128\n" +
 	"\bDiagnose\x12\x18.kent.v1.DiagnoseRequest\x1a\x12.kent.v1.Diagnosis\x127\n" +
 	"\x06Backup\x12\x16.kent.v1.BackupRequest\x1a\x13.kent.v1.BackupPart0\x01\x12@\n" +
 	"\vAcceptClock\x12\x1b.kent.v1.AcceptClockRequest\x1a\x14.kent.v1.ClockStatus\x12=\n" +
@@ -2993,48 +3452,56 @@ func file_kent_v1_admin_proto_rawDescGZIP() []byte {
 	return file_kent_v1_admin_proto_rawDescData
 }
 
-var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_kent_v1_admin_proto_goTypes = []any{
-	(*CreateSeriesRequest)(nil),  // 0: kent.v1.CreateSeriesRequest
-	(*ListSeriesRequest)(nil),    // 1: kent.v1.ListSeriesRequest
-	(*ListSeriesResponse)(nil),   // 2: kent.v1.ListSeriesResponse
-	(*ForgetSeriesRequest)(nil),  // 3: kent.v1.ForgetSeriesRequest
-	(*Series)(nil),               // 4: kent.v1.Series
-	(*AcceptClockRequest)(nil),   // 5: kent.v1.AcceptClockRequest
-	(*BackupRequest)(nil),        // 6: kent.v1.BackupRequest
-	(*BackupPart)(nil),           // 7: kent.v1.BackupPart
-	(*GetStatusRequest)(nil),     // 8: kent.v1.GetStatusRequest
-	(*Status)(nil),               // 9: kent.v1.Status
-	(*ReplicaStatus)(nil),        // 10: kent.v1.ReplicaStatus
-	(*StoreStatus)(nil),          // 11: kent.v1.StoreStatus
-	(*ClockStatus)(nil),          // 12: kent.v1.ClockStatus
-	(*ClockQuarantine)(nil),      // 13: kent.v1.ClockQuarantine
-	(*SlotStatus)(nil),           // 14: kent.v1.SlotStatus
-	(*ChunkStatus)(nil),          // 15: kent.v1.ChunkStatus
-	(*Limits)(nil),               // 16: kent.v1.Limits
-	(*WatchFiguresRequest)(nil),  // 17: kent.v1.WatchFiguresRequest
-	(*WatchFiguresResponse)(nil), // 18: kent.v1.WatchFiguresResponse
-	(*FiguresOfSecond)(nil),      // 19: kent.v1.FiguresOfSecond
-	(*ReplicaFigures)(nil),       // 20: kent.v1.ReplicaFigures
-	(*SourceFigures)(nil),        // 21: kent.v1.SourceFigures
-	(*DiagnoseRequest)(nil),      // 22: kent.v1.DiagnoseRequest
-	(*Diagnosis)(nil),            // 23: kent.v1.Diagnosis
-	(*CertificateFile)(nil),      // 24: kent.v1.CertificateFile
-	(*Directory)(nil),            // 25: kent.v1.Directory
-	(*StoreSize)(nil),            // 26: kent.v1.StoreSize
-	(*Etcd)(nil),                 // 27: kent.v1.Etcd
-	(*EtcdMember)(nil),           // 28: kent.v1.EtcdMember
-	(*Forecast)(nil),             // 29: kent.v1.Forecast
-	(*DumpEventsRequest)(nil),    // 30: kent.v1.DumpEventsRequest
-	(*DumpEventsResponse)(nil),   // 31: kent.v1.DumpEventsResponse
-	(*NotableEvent)(nil),         // 32: kent.v1.NotableEvent
-	(*SetLogFilterRequest)(nil),  // 33: kent.v1.SetLogFilterRequest
-	(*LogFilter)(nil),            // 34: kent.v1.LogFilter
-	(*BackupPart_Begin)(nil),     // 35: kent.v1.BackupPart.Begin
-	(*BackupPart_Records)(nil),   // 36: kent.v1.BackupPart.Records
-	(*BackupPart_Record)(nil),    // 37: kent.v1.BackupPart.Record
-	(*BackupPart_End)(nil),       // 38: kent.v1.BackupPart.End
-	(*NotableEvent_Figure)(nil),  // 39: kent.v1.NotableEvent.Figure
+	(*CreateSeriesRequest)(nil),          // 0: kent.v1.CreateSeriesRequest
+	(*ListSeriesRequest)(nil),            // 1: kent.v1.ListSeriesRequest
+	(*ListSeriesResponse)(nil),           // 2: kent.v1.ListSeriesResponse
+	(*ForgetSeriesRequest)(nil),          // 3: kent.v1.ForgetSeriesRequest
+	(*Series)(nil),                       // 4: kent.v1.Series
+	(*AcceptClockRequest)(nil),           // 5: kent.v1.AcceptClockRequest
+	(*BackupRequest)(nil),                // 6: kent.v1.BackupRequest
+	(*BackupPart)(nil),                   // 7: kent.v1.BackupPart
+	(*GetStatusRequest)(nil),             // 8: kent.v1.GetStatusRequest
+	(*Status)(nil),                       // 9: kent.v1.Status
+	(*ReplicaStatus)(nil),                // 10: kent.v1.ReplicaStatus
+	(*StoreStatus)(nil),                  // 11: kent.v1.StoreStatus
+	(*ClockStatus)(nil),                  // 12: kent.v1.ClockStatus
+	(*ClockQuarantine)(nil),              // 13: kent.v1.ClockQuarantine
+	(*SlotStatus)(nil),                   // 14: kent.v1.SlotStatus
+	(*ChunkStatus)(nil),                  // 15: kent.v1.ChunkStatus
+	(*Limits)(nil),                       // 16: kent.v1.Limits
+	(*WatchConsoleRequest)(nil),          // 17: kent.v1.WatchConsoleRequest
+	(*WatchConsoleResponse)(nil),         // 18: kent.v1.WatchConsoleResponse
+	(*FiguresOfSecond)(nil),              // 19: kent.v1.FiguresOfSecond
+	(*ReplicaFigures)(nil),               // 20: kent.v1.ReplicaFigures
+	(*SourceFigures)(nil),                // 21: kent.v1.SourceFigures
+	(*DiagnoseRequest)(nil),              // 22: kent.v1.DiagnoseRequest
+	(*Diagnosis)(nil),                    // 23: kent.v1.Diagnosis
+	(*CertificateFile)(nil),              // 24: kent.v1.CertificateFile
+	(*Directory)(nil),                    // 25: kent.v1.Directory
+	(*StoreSize)(nil),                    // 26: kent.v1.StoreSize
+	(*Etcd)(nil),                         // 27: kent.v1.Etcd
+	(*EtcdMember)(nil),                   // 28: kent.v1.EtcdMember
+	(*Forecast)(nil),                     // 29: kent.v1.Forecast
+	(*DumpEventsRequest)(nil),            // 30: kent.v1.DumpEventsRequest
+	(*DumpEventsResponse)(nil),           // 31: kent.v1.DumpEventsResponse
+	(*NotableEvent)(nil),                 // 32: kent.v1.NotableEvent
+	(*SetLogFilterRequest)(nil),          // 33: kent.v1.SetLogFilterRequest
+	(*LogFilter)(nil),                    // 34: kent.v1.LogFilter
+	(*BackupPart_Begin)(nil),             // 35: kent.v1.BackupPart.Begin
+	(*BackupPart_Records)(nil),           // 36: kent.v1.BackupPart.Records
+	(*BackupPart_Record)(nil),            // 37: kent.v1.BackupPart.Record
+	(*BackupPart_End)(nil),               // 38: kent.v1.BackupPart.End
+	(*WatchConsoleRequest_Figures)(nil),  // 39: kent.v1.WatchConsoleRequest.Figures
+	(*WatchConsoleRequest_Table)(nil),    // 40: kent.v1.WatchConsoleRequest.Table
+	(*WatchConsoleResponse_Seconds)(nil), // 41: kent.v1.WatchConsoleResponse.Seconds
+	(*WatchConsoleResponse_Begin)(nil),   // 42: kent.v1.WatchConsoleResponse.Begin
+	(*WatchConsoleResponse_Edit)(nil),    // 43: kent.v1.WatchConsoleResponse.Edit
+	(*WatchConsoleResponse_Refused)(nil), // 44: kent.v1.WatchConsoleResponse.Refused
+	(*NotableEvent_Figure)(nil),          // 45: kent.v1.NotableEvent.Figure
+	(*HistoryEntry)(nil),                 // 46: kent.v1.HistoryEntry
+	(*status.Status)(nil),                // 47: google.rpc.Status
 }
 var file_kent_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: kent.v1.ListSeriesResponse.series:type_name -> kent.v1.Series
@@ -3048,44 +3515,52 @@ var file_kent_v1_admin_proto_depIdxs = []int32{
 	16, // 8: kent.v1.Status.limits:type_name -> kent.v1.Limits
 	10, // 9: kent.v1.Status.replicas:type_name -> kent.v1.ReplicaStatus
 	13, // 10: kent.v1.ClockStatus.quarantine:type_name -> kent.v1.ClockQuarantine
-	19, // 11: kent.v1.WatchFiguresResponse.seconds:type_name -> kent.v1.FiguresOfSecond
-	20, // 12: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
-	21, // 13: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
-	9,  // 14: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
-	25, // 15: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
-	26, // 16: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
-	27, // 17: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
-	29, // 18: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
-	24, // 19: kent.v1.Diagnosis.certificates:type_name -> kent.v1.CertificateFile
-	28, // 20: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
-	32, // 21: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
-	39, // 22: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
-	37, // 23: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
-	8,  // 24: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
-	17, // 25: kent.v1.Admin.WatchFigures:input_type -> kent.v1.WatchFiguresRequest
-	22, // 26: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
-	6,  // 27: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
-	5,  // 28: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
-	0,  // 29: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
-	1,  // 30: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
-	3,  // 31: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
-	30, // 32: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
-	33, // 33: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
-	9,  // 34: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
-	18, // 35: kent.v1.Admin.WatchFigures:output_type -> kent.v1.WatchFiguresResponse
-	23, // 36: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
-	7,  // 37: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
-	12, // 38: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
-	4,  // 39: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
-	2,  // 40: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
-	4,  // 41: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
-	31, // 42: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
-	34, // 43: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
-	34, // [34:44] is the sub-list for method output_type
-	24, // [24:34] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	39, // 11: kent.v1.WatchConsoleRequest.figures:type_name -> kent.v1.WatchConsoleRequest.Figures
+	40, // 12: kent.v1.WatchConsoleRequest.tables:type_name -> kent.v1.WatchConsoleRequest.Table
+	41, // 13: kent.v1.WatchConsoleResponse.seconds:type_name -> kent.v1.WatchConsoleResponse.Seconds
+	42, // 14: kent.v1.WatchConsoleResponse.begin:type_name -> kent.v1.WatchConsoleResponse.Begin
+	43, // 15: kent.v1.WatchConsoleResponse.edit:type_name -> kent.v1.WatchConsoleResponse.Edit
+	44, // 16: kent.v1.WatchConsoleResponse.refused:type_name -> kent.v1.WatchConsoleResponse.Refused
+	20, // 17: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
+	21, // 18: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
+	9,  // 19: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
+	25, // 20: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
+	26, // 21: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
+	27, // 22: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
+	29, // 23: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
+	24, // 24: kent.v1.Diagnosis.certificates:type_name -> kent.v1.CertificateFile
+	28, // 25: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
+	32, // 26: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
+	45, // 27: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
+	37, // 28: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
+	19, // 29: kent.v1.WatchConsoleResponse.Seconds.seconds:type_name -> kent.v1.FiguresOfSecond
+	46, // 30: kent.v1.WatchConsoleResponse.Edit.entry:type_name -> kent.v1.HistoryEntry
+	47, // 31: kent.v1.WatchConsoleResponse.Refused.status:type_name -> google.rpc.Status
+	8,  // 32: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
+	17, // 33: kent.v1.Admin.WatchConsole:input_type -> kent.v1.WatchConsoleRequest
+	22, // 34: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
+	6,  // 35: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
+	5,  // 36: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
+	0,  // 37: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
+	1,  // 38: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
+	3,  // 39: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
+	30, // 40: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
+	33, // 41: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
+	9,  // 42: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
+	18, // 43: kent.v1.Admin.WatchConsole:output_type -> kent.v1.WatchConsoleResponse
+	23, // 44: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
+	7,  // 45: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
+	12, // 46: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
+	4,  // 47: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
+	2,  // 48: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
+	4,  // 49: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
+	31, // 50: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
+	34, // 51: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
+	42, // [42:52] is the sub-list for method output_type
+	32, // [32:42] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_admin_proto_init() }
@@ -3093,6 +3568,7 @@ func file_kent_v1_admin_proto_init() {
 	if File_kent_v1_admin_proto != nil {
 		return
 	}
+	file_kent_v1_regions_proto_init()
 	file_kent_v1_admin_proto_msgTypes[7].OneofWrappers = []any{
 		(*BackupPart_Begin_)(nil),
 		(*BackupPart_Records_)(nil),
@@ -3101,6 +3577,12 @@ func file_kent_v1_admin_proto_init() {
 	file_kent_v1_admin_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[18].OneofWrappers = []any{
+		(*WatchConsoleResponse_Seconds_)(nil),
+		(*WatchConsoleResponse_Begin_)(nil),
+		(*WatchConsoleResponse_Edit_)(nil),
+		(*WatchConsoleResponse_Refused_)(nil),
+	}
 	file_kent_v1_admin_proto_msgTypes[20].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[23].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[27].OneofWrappers = []any{}
@@ -3109,13 +3591,18 @@ func file_kent_v1_admin_proto_init() {
 		(*SetLogFilterRequest_Filter)(nil),
 		(*SetLogFilterRequest_Reset_)(nil),
 	}
+	file_kent_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[44].OneofWrappers = []any{
+		(*WatchConsoleResponse_Refused_Figures)(nil),
+		(*WatchConsoleResponse_Refused_Parent)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_admin_proto_rawDesc), len(file_kent_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,7 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Admin_GetStatus_FullMethodName    = "/kent.v1.Admin/GetStatus"
-	Admin_WatchFigures_FullMethodName = "/kent.v1.Admin/WatchFigures"
+	Admin_WatchConsole_FullMethodName = "/kent.v1.Admin/WatchConsole"
 	Admin_Diagnose_FullMethodName     = "/kent.v1.Admin/Diagnose"
 	Admin_Backup_FullMethodName       = "/kent.v1.Admin/Backup"
 	Admin_AcceptClock_FullMethodName  = "/kent.v1.Admin/AcceptClock"
@@ -38,9 +38,11 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type AdminClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*Status, error)
-	// Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-	// console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
-	WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error)
+	// Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+	// is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+	// complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+	// stream says so and continues with the others. It ends when all are refused.
+	WatchConsole(ctx context.Context, in *WatchConsoleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchConsoleResponse], error)
 	// Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
 	// takes up to ten seconds.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error)
@@ -82,13 +84,13 @@ func (c *adminClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts 
 	return out, nil
 }
 
-func (c *adminClient) WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error) {
+func (c *adminClient) WatchConsole(ctx context.Context, in *WatchConsoleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchConsoleResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_WatchFigures_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_WatchConsole_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[WatchFiguresRequest, WatchFiguresResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[WatchConsoleRequest, WatchConsoleResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func (c *adminClient) WatchFigures(ctx context.Context, in *WatchFiguresRequest,
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Admin_WatchFiguresClient = grpc.ServerStreamingClient[WatchFiguresResponse]
+type Admin_WatchConsoleClient = grpc.ServerStreamingClient[WatchConsoleResponse]
 
 func (c *adminClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -204,9 +206,11 @@ func (c *adminClient) SetLogFilter(ctx context.Context, in *SetLogFilterRequest,
 // for forward compatibility.
 type AdminServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*Status, error)
-	// Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-	// console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
-	WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error
+	// Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+	// is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+	// complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+	// stream says so and continues with the others. It ends when all are refused.
+	WatchConsole(*WatchConsoleRequest, grpc.ServerStreamingServer[WatchConsoleResponse]) error
 	// Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
 	// takes up to ten seconds.
 	Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error)
@@ -241,8 +245,8 @@ type UnimplementedAdminServer struct{}
 func (UnimplementedAdminServer) GetStatus(context.Context, *GetStatusRequest) (*Status, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
 }
-func (UnimplementedAdminServer) WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error {
-	return status.Error(codes.Unimplemented, "method WatchFigures not implemented")
+func (UnimplementedAdminServer) WatchConsole(*WatchConsoleRequest, grpc.ServerStreamingServer[WatchConsoleResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchConsole not implemented")
 }
 func (UnimplementedAdminServer) Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diagnose not implemented")
@@ -307,16 +311,16 @@ func _Admin_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Admin_WatchFigures_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(WatchFiguresRequest)
+func _Admin_WatchConsole_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchConsoleRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(AdminServer).WatchFigures(m, &grpc.GenericServerStream[WatchFiguresRequest, WatchFiguresResponse]{ServerStream: stream})
+	return srv.(AdminServer).WatchConsole(m, &grpc.GenericServerStream[WatchConsoleRequest, WatchConsoleResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Admin_WatchFiguresServer = grpc.ServerStreamingServer[WatchFiguresResponse]
+type Admin_WatchConsoleServer = grpc.ServerStreamingServer[WatchConsoleResponse]
 
 func _Admin_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DiagnoseRequest)
@@ -486,8 +490,8 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 	},
 	Streams: []grpc.StreamDesc{
 		{
-			StreamName:    "WatchFigures",
-			Handler:       _Admin_WatchFigures_Handler,
+			StreamName:    "WatchConsole",
+			Handler:       _Admin_WatchConsole_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -1,6 +1,7 @@
 // The frame of all pages: the user, the links to the pages, and the dialog for edits.
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { SIGNED_OUT } from "./api/calls.ts";
+import { endLive } from "./api/live.ts";
 import { askSession, type Session, signOut, type Who } from "./api/session.ts";
 import { AppContext } from "./app-state.ts";
 import { EditDialog } from "./edits/dialog.tsx";
@@ -77,7 +78,7 @@ export function App() {
     case "out":
       return <SignInPage onDone={ask} />;
     case "in":
-      return <Frame who={session.who} onSignOut={() => void signOut().then(ask)} />;
+      return <Frame who={session.who} onSignOut={() => void signOut().then(endLive).then(ask)} />;
   }
 }
 

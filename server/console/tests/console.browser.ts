@@ -54,6 +54,25 @@ async function signIn(page: Page, one: Daemon, token: string) {
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
+/** The number of streams that a daemon has open. */
+async function watchers(one: Daemon): Promise<number> {
+  const metrics = await (await fetch(`${one.http}/metrics`)).text();
+  return Number(/^kent_watchers (\d+)$/m.exec(metrics)?.[1]);
+}
+
+/** Notes from now on what the tabs of a browser tell each other. */
+async function noteWhatTabsSay(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const said: string[] = [];
+    Object.assign(globalThis, { said });
+    new BroadcastChannel("kent /").onmessage = ({ data }) => said.push(`${data.is} ${data.parent ?? ""}`.trim());
+  });
+}
+
+async function expectSaid(page: Page, what: string): Promise<void> {
+  await page.waitForFunction((what) => (globalThis as unknown as { said: string[] }).said.includes(what), what);
+}
+
 /** Fills in the form of a split, waits for its preview, and gives a reason. */
 async function planSplit(page: Page, name: string, reason: string) {
   const dialog = page.getByRole("dialog");
@@ -439,6 +458,87 @@ describe("the console", () => {
     expect(errors).toEqual([]);
     await context.close();
     await nginx.stop();
+  });
+
+  test("ok_eight_tabs_share_one_stream", async () => {
+    const own = await Daemon.start();
+    const spaces = ["default", "shop", "parts", "tools"];
+    for (const space of spaces.slice(1)) own.kent("space", "create", space, "--bits", "64");
+    const { page: live, context, errors } = await open(browser);
+    await live.goto(at(own, "live"));
+    await live.getByText("ready", { exact: true }).waitFor();
+    await noteWhatTabsSay(live);
+    const tabs: { page: Page; space: string }[] = [];
+    for (const space of [...spaces, ...spaces.slice(1)]) {
+      const page = await context.newPage();
+      page.setDefaultTimeout(15_000);
+      await page.goto(at(own, `history/${space}`));
+      await page.getByText("No edits yet").waitFor();
+      await page.evaluate(() => {
+        document.body.dataset["loaded"] = "once";
+      });
+      tabs.push({ page, space });
+    }
+    await expectSaid(live, "begin spaces/tools");
+    const editEach = async (name: string) => {
+      for (const space of spaces) {
+        own.kent("region", "create", name, "--suffix", "8", "--space", space, "--reason", `${name} of ${space}`);
+      }
+      for (const { page, space } of tabs) {
+        await page.getByText(`${name} of ${space}`).waitFor();
+        expect(await page.locator("body").getAttribute("data-loaded")).toBe("once");
+      }
+    };
+    expect(await watchers(own)).toBe(1);
+    await editEach("orders");
+    await expectSaid(live, "seconds");
+    expect(await watchers(own)).toBe(1);
+
+    // Another tab goes on with the stream.
+    const [next] = tabs.splice(0, 1);
+    if (!next) throw new Error("there is no tab");
+    await noteWhatTabsSay(next.page);
+    await live.close();
+    tabs.push(next);
+    await expectSaid(next.page, "begin spaces/tools");
+    await editEach("returns");
+    expect(await watchers(own)).toBe(1);
+    const status = await next.page.evaluate(
+      async () => (await fetch("session", { headers: { "kent-console": "1" } })).status,
+    );
+    expect(status).toBe(200);
+    expect(errors).toEqual([]);
+    await context.close();
+    await expect.poll(() => watchers(own)).toBe(0);
+    await own.stop();
+  });
+
+  test("ok_without_locks_a_tab_has_a_stream_while_it_is_visible", async () => {
+    const own = await Daemon.start();
+    const { page, context, errors } = await open(browser);
+    // As on a page without TLS from another machine.
+    await context.addInitScript(() => Object.defineProperty(Navigator.prototype, "locks", { value: undefined }));
+    const show = (isHidden: boolean) =>
+      page.evaluate((isHidden) => {
+        Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, isHidden);
+    const other = await context.newPage();
+    for (const one of [page, other]) {
+      await one.goto(at(own, "history/default"));
+      await one.getByText("No edits yet").waitFor();
+    }
+    await expect.poll(() => watchers(own)).toBe(2);
+    await show(true);
+    await expect.poll(() => watchers(own)).toBe(1);
+    own.kent("region", "create", "orders", "--suffix", "8", "--reason", "nobody looks");
+    await other.getByText("nobody looks").waitFor();
+    await show(false);
+    await page.getByText("nobody looks").waitFor();
+    await expect.poll(() => watchers(own)).toBe(2);
+    expect(errors).toEqual([]);
+    await context.close();
+    await own.stop();
   });
 
   test("ok_frames_while_zooming", async () => {

@@ -1,13 +1,8 @@
 //! `Admin`: status, diagnosis, backups, series and the clock.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, OnceLock},
-    task::Poll,
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::{Stream, StreamExt, TryStreamExt, future, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use kent_access::{Action, Target};
 use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
@@ -15,7 +10,7 @@ use kent_proto::v1::{
     self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
     CreateSeriesRequest, DiagnoseRequest, Diagnosis, DumpEventsRequest, DumpEventsResponse, ForgetSeriesRequest,
     GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse, LogFilter, NotableEvent, ReplicaStatus,
-    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, WatchFiguresRequest, WatchFiguresResponse,
+    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, WatchConsoleRequest, WatchConsoleResponse,
     admin_server::Admin, notable_event, set_log_filter_request,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
@@ -28,13 +23,13 @@ use super::{
 use crate::{
     audit::{By, Event, Outcome},
     cluster::{Cluster, Replica},
-    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine, WATCHERS_MAX},
+    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     grant::ListedSeries,
     host::flight::{self, Recorded},
     issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
-    service::{diagnose, figures},
+    service::{console, diagnose},
     status,
     telemetry::{self, Change, Filters},
 };
@@ -113,22 +108,6 @@ impl AdminService {
         }
     }
 
-    /// Ends a long answer when its caller may no longer operate the daemon.
-    fn while_allowed<T: Send + Sync + 'static>(
-        &self,
-        session: Session,
-        parts: impl Stream<Item = Result<T, Status>> + Send + 'static,
-    ) -> impl Stream<Item = Result<T, Status>> + Send + 'static {
-        let (lost, losing) = (
-            Arc::new(OnceLock::new()),
-            session.lost(self.engine.clone(), |caller| caller.check_daemon(Action::Operate)),
-        );
-        let reason = lost.clone();
-        let ended = async move { drop(lost.set(losing.await)) };
-        let last = stream::once(async move { reason.get().map(|denied| Err(status::from_denied(denied))) });
-        parts.take_until(ended).chain(last.filter_map(future::ready))
-    }
-
     fn limits(&self) -> Limits {
         let limits = self.engine.grants().limits;
         Limits {
@@ -155,20 +134,18 @@ impl Admin for AdminService {
             audited.finish();
             Poll::Ready(None)
         });
-        Ok(Response::new(Box::pin(self.while_allowed(session, parts.chain(end)))))
+        Ok(Response::new(Box::pin(session.while_operator(self.engine.clone(), parts.chain(end)))))
     }
 
-    type WatchFiguresStream = Pin<Box<dyn Stream<Item = Result<WatchFiguresResponse, Status>> + Send>>;
+    type WatchConsoleStream = Pin<Box<dyn Stream<Item = Result<WatchConsoleResponse, Status>> + Send>>;
 
-    async fn watch_figures(
+    async fn watch_console(
         &self,
-        request: Request<WatchFiguresRequest>,
-    ) -> Result<Response<Self::WatchFiguresStream>, Status> {
-        caller_who_may(&self.engine, &request, Action::Operate)?;
+        request: Request<WatchConsoleRequest>,
+    ) -> Result<Response<Self::WatchConsoleStream>, Status> {
         let session = Session::begin(&self.engine, &request)?;
-        let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchFigures", WATCHERS_MAX))?;
-        let seconds = figures::watch(self.engine.clone(), watching).map(Ok);
-        Ok(Response::new(Box::pin(self.while_allowed(session, seconds))))
+        let events = console::watch(&self.engine, &session, request.into_inner()).await?;
+        Ok(Response::new(Box::pin(events.map(Ok))))
     }
 
     async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {

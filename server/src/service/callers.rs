@@ -1,7 +1,11 @@
 //! Identifies the caller of a call, and checks its permissions.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
+use futures_util::{Stream, StreamExt, future, stream};
 use kent_access::Action;
 use tokio::time;
 use tonic::{Request, Status};
@@ -118,7 +122,7 @@ const RENEW_WITHIN: Duration = Duration::from_secs(1);
 
 /// The caller of a long call. The daemon identifies the caller again when tokens or roles change, and when the caller's
 /// token may have ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Session {
     auth: Arc<Auth>,
     header: Option<Box<[u8]>>,
@@ -153,6 +157,20 @@ impl Session {
             self.caller = caller.asking(asked);
         }
         Ok(())
+    }
+
+    /// Ends a long answer when its caller may no longer operate the daemon.
+    pub(super) fn while_operator<T: Send + Sync + 'static>(
+        self,
+        engine: Arc<Engine>,
+        parts: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ) -> impl Stream<Item = Result<T, Status>> + Send + 'static {
+        let (lost, losing) =
+            (Arc::new(OnceLock::new()), self.lost(engine, |caller| caller.check_daemon(Action::Operate)));
+        let reason = lost.clone();
+        let ended = async move { drop(lost.set(losing.await)) };
+        let last = stream::once(async move { reason.get().map(|denied| Err(status::from_denied(denied))) });
+        parts.take_until(ended).chain(last.filter_map(future::ready))
     }
 
     /// Waits until the caller loses the permission for this call.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use kent_proto::v1::{self, FiguresOfSecond, ReplicaFigures, WatchFiguresResponse};
+use kent_proto::v1::{self, FiguresOfSecond, ReplicaFigures};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
@@ -14,12 +14,15 @@ use crate::{
 /// The maximum number of seconds in one message.
 const PART: usize = 60;
 
-/// Sends the kept seconds and then each new second, until the daemon stops. A slow reader gets several seconds in one
-/// message.
-pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl Stream<Item = WatchFiguresResponse> {
-    let newest = engine.figures().newest();
-    let start = (engine, newest, 0, watching);
-    stream::unfold(start, |(engine, mut newest, sent, watching)| async move {
+/// Sends the kept seconds after one that ended at `after`, and then each new second, until the daemon stops. A slow
+/// reader gets several seconds in one message.
+pub(super) fn watch(
+    engine: Arc<Engine>,
+    after: i64,
+    watching: Arc<OwnedSemaphorePermit>,
+) -> impl Stream<Item = Vec<FiguresOfSecond>> {
+    let (newest, sent) = (engine.figures().newest(), engine.figures().number_at(after));
+    stream::unfold((engine, newest, sent, watching), |(engine, mut newest, sent, watching)| async move {
         loop {
             // Mark the value as seen before the read, so that no second is missed.
             newest.mark_unchanged();
@@ -31,8 +34,8 @@ pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl
                 }
                 continue;
             };
-            let message = WatchFiguresResponse { seconds: seconds.iter().map(|it| second(&engine, it)).collect() };
-            return Some((message, (engine, newest, last, watching)));
+            let messages = seconds.iter().map(|it| second(&engine, it)).collect();
+            return Some((messages, (engine, newest, last, watching)));
         }
     })
 }

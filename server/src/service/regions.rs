@@ -31,7 +31,7 @@ use super::{
     classify::classify,
     map,
     sealed::sealed_by,
-    watch,
+    watch::{self, Start},
 };
 use crate::{
     audit::{Event, Outcome},
@@ -410,20 +410,13 @@ impl Regions for RegionsService {
     async fn watch_table(&self, request: Request<WatchTableRequest>) -> Answer<Self::WatchTableStream> {
         let session = Session::begin(&self.engine, &request)?;
         let WatchTableRequest { parent, after_revision } = request.into_inner();
-        let name = parse_space("parent", &parent)?;
-        self.may_read_table(session.caller(), &name)?;
-        let space = self.find(&name)?;
-        if Revision(after_revision) > space.read(Table::revision) {
-            // Another replica may have sent the watcher a revision that has not arrived here yet.
-            self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
-        }
+        let start = match after_revision {
+            0 => Start::Snapshot,
+            after => Start::After(Revision(after)),
+        };
+        let found = watch::find(&self.engine, session.caller(), &parent, start).await?;
         let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchTable", WATCHERS_MAX))?;
-        if after_revision != 0 {
-            let kept = history::check(self.engine.store(), &space, Revision(after_revision)).await;
-            kept.map_err(|none| status::from_history(&none))?;
-        }
-        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision), (session, watching))?;
-        Ok(Response::new(Box::pin(watcher)))
+        Ok(Response::new(Box::pin(watch::watch(self.engine.clone(), found, (session, watching)))))
     }
 
     async fn classify(&self, request: Request<ClassifyRequest>) -> Answer<ClassifyResponse> {

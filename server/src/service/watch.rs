@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt, future::select_all};
 use kent_access::{Action, Target};
 use kent_ids::UnixNanos;
 use kent_proto::{
-    model::{self, Invalid, Usage},
+    model::{self, Invalid, SpaceName, Usage},
     stored::HistoryEntry,
     v1::{
         self, WatchTableResponse,
@@ -56,20 +56,59 @@ enum End {
     Status(Box<Status>),
 }
 
-/// Watches a space's table after the revision `after`; 0 starts with a snapshot.
+/// What a watcher gets first.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start {
+    /// The current table.
+    Snapshot,
+    /// The edit after the current revision.
+    Now,
+    /// The edit after this revision.
+    After(Revision),
+}
+
+/// Finds the space whose table is watched, if the caller may read the whole table. Returns the revision after which to
+/// watch, or `None` for a snapshot.
+pub(super) async fn find(
+    engine: &Engine,
+    caller: &Caller,
+    parent: &str,
+    start: Start,
+) -> Result<(Arc<Space>, Option<Revision>), Status> {
+    let name = SpaceName::parse("parent", parent).map_err(|invalid| status::from_invalid(&invalid))?.into_inner();
+    let allowed = engine.directory().check_table(caller, Action::Read, &name);
+    allowed.map_err(|denied| status::from_denied(&denied))?;
+    let space = engine.directory().find(&name).map_err(|missing| status::no_such_space(&missing))?;
+    let present = || space.read(Table::revision);
+    let after = match start {
+        Start::Snapshot => None,
+        Start::Now => Some(present()),
+        Start::After(after) => {
+            if after > present() {
+                // Another replica may have sent the watcher a revision that has not arrived here yet.
+                engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
+            }
+            let present = present();
+            if after > present {
+                let problem = format!(
+                    "is {after}, but must be 0 to {present}, the current revision of the table; 0 begins with a snapshot"
+                );
+                return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
+            }
+            let kept = history::check(engine.store(), &space, after).await;
+            kept.map_err(|none| status::from_history(&none))?;
+            Some(after)
+        }
+    };
+    Ok((space, after))
+}
+
+/// Watches a space's table after a revision, or from a snapshot on.
 pub(super) fn watch(
     engine: Arc<Engine>,
-    space: Arc<Space>,
-    after: Revision,
-    (session, watching): (Session, OwnedSemaphorePermit),
-) -> Result<impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static, Status> {
-    let present = space.read(Table::revision);
-    if after > present {
-        let problem = format!(
-            "is {after}, but must be 0 to {present}, the current revision of the table; 0 begins with a snapshot"
-        );
-        return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
-    }
+    (space, after): (Arc<Space>, Option<Revision>),
+    (session, watching): (Session, Arc<OwnedSemaphorePermit>),
+) -> impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static {
     let (name, (sender, receiver)) = (space.name(), mpsc::channel(WAITING_MAX));
     let tasks = engine.tasks().clone();
     let draining = engine.draining().clone().cancelled_owned();
@@ -92,7 +131,7 @@ pub(super) fn watch(
             let _ = sender.send_timeout(Err(*status), SEND_TIMEOUT).await;
         }
     });
-    Ok(ReceiverStream::new(receiver).take_until(draining))
+    ReceiverStream::new(receiver).take_until(draining)
 }
 
 struct Watcher {
@@ -105,13 +144,13 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn run(&self, after: Revision) -> Result<(), End> {
+    async fn run(&self, after: Option<Revision>) -> Result<(), End> {
         let mut newest = self.space.newest();
         let mut around: Vec<_> = self.space.around().map(|outer| outer.newest()).collect();
         let (mut seen, mut sealed) = match after {
-            Revision(0) => self.send_snapshot().await.map(|(revision, sealed)| (revision, Some(sealed)))?,
+            None => self.send_snapshot().await.map(|(revision, sealed)| (revision, Some(sealed)))?,
             // The watcher's knowledge of the seals around the space may be out of date.
-            after => (after, self.space.outer().is_none().then(String::new)),
+            Some(after) => (after, self.space.outer().is_none().then(String::new)),
         };
         let draining = self.engine.draining().clone();
         loop {

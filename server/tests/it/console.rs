@@ -5,16 +5,20 @@ use std::{fs, time::Duration};
 use kent_proto::{
     model::suggestion_of,
     v1::{
-        CreateRegionRequest, Encoding, ExpandRegionRequest, MapCell, MapRegionsRequest, MapRegionsResponse,
-        SealRegionRequest, WatchFiguresRequest, edit_suggestion::Edit, map_cell::Kind,
+        CreateRegionRequest, CreateSpaceRequest, DeleteSpaceRequest, Encoding, ExpandRegionRequest, FiguresOfSecond,
+        MapCell, MapRegionsRequest, MapRegionsResponse, RevokeTokenRequest, SealRegionRequest, WatchConsoleRequest,
+        WatchConsoleResponse, edit_suggestion,
+        map_cell::Kind,
+        watch_console_request::{Figures, Table},
+        watch_console_response::{Begin, Edit, Event, Refused, Seconds, refused::Topic},
     },
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 
 use super::{
-    auth::{Guarded, make},
+    auth::{Guarded, Holder, anonymous, make},
     harness::{Daemon, SPACE, create, data_dir, kentd, name, request},
     http::{Answer, JSON, send},
 };
@@ -154,19 +158,88 @@ async fn ok_a_map_shows_only_what_the_caller_may_read() {
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
 
+/// An open `WatchConsole` call.
+struct Watch(Streaming<WatchConsoleResponse>);
+
+impl Watch {
+    async fn open(daemon: &Daemon, by: &Holder, figures: Option<i64>, tables: &[(&str, Option<u64>)]) -> Self {
+        let table =
+            |&(parent, after_revision): &(&str, Option<u64>)| Table { parent: parent.to_owned(), after_revision };
+        let request = WatchConsoleRequest {
+            figures: figures.map(|after_unix_seconds| Figures { after_unix_seconds }),
+            tables: tables.iter().map(table).collect(),
+        };
+        Self(daemon.admin().watch_console(by.send(request)).await.expect("watched").into_inner())
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        self.0.message().await.expect("no error").map(|message| message.event.expect("an event"))
+    }
+
+    /// The next message with seconds. Messages of other kinds fail the test.
+    async fn seconds(&mut self) -> Vec<FiguresOfSecond> {
+        match self.next().await {
+            Some(Event::Seconds(Seconds { seconds })) => seconds,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next message about a table or a refusal, as a string.
+    async fn told(&mut self) -> String {
+        loop {
+            return match self.next().await {
+                None => "the end".to_owned(),
+                Some(Event::Seconds(_)) => continue,
+                Some(Event::Begin(Begin { parent, revision })) => format!("{parent} from {revision}"),
+                Some(Event::Edit(Edit { parent, entry })) => {
+                    let entry = entry.expect("an entry");
+                    format!("{parent} {}: {}", entry.revision, entry.operation)
+                }
+                Some(Event::Refused(Refused { topic, status })) => {
+                    let code = Code::from(status.expect("a status").code);
+                    match topic.expect("a topic") {
+                        Topic::Figures(_) => format!("figures {code:?}"),
+                        Topic::Parent(parent) => format!("{parent} {code:?}"),
+                    }
+                }
+            };
+        }
+    }
+
+    /// The next `count` messages of `told`, sorted.
+    async fn told_in_any_order(&mut self, count: usize) -> Vec<String> {
+        let mut told = Vec::new();
+        for _ in 0..count {
+            told.push(self.told().await);
+        }
+        told.sort();
+        told
+    }
+}
+
+async fn create_space(daemon: &Daemon, by: &Holder, space: &str) {
+    let request = CreateSpaceRequest { space_id: space.to_owned(), bits: 64, ..CreateSpaceRequest::default() };
+    daemon.regions().create_space(by.send(request)).await.expect("created");
+}
+
+async fn create_in(daemon: &Daemon, by: &Holder, parent: &str, region: &str) {
+    let request = CreateRegionRequest { parent: parent.to_owned(), ..create(region) };
+    daemon.regions().create_region(by.send(request)).await.expect("created");
+}
+
 #[tokio::test]
 async fn ok_figures_of_each_second_are_streamed() {
-    let data = data_dir();
+    let (data, anyone) = (data_dir(), anonymous());
     let daemon = Daemon::start(data.path());
     daemon.regions().create_region(create("orders")).await.expect("created");
     for source in ["region:orders", "uuidv7", "uuidv7"] {
         daemon.allocator().allocate(request(source, 5, Encoding::Packed)).await.expect("granted");
     }
     let sum = async |daemon: &Daemon| {
-        let mut stream = daemon.admin().watch_figures(WatchFiguresRequest {}).await.expect("watched").into_inner();
+        let mut stream = Watch::open(daemon, &anyone, Some(0), &[]).await;
         let (mut grants, mut identifiers, mut last) = (0.0, 0.0, 0);
         while grants < 3.0 {
-            for second in stream.message().await.expect("no error").expect("a message").seconds {
+            for second in stream.seconds().await {
                 assert!(second.unix_seconds >= last, "in order");
                 last = second.unix_seconds;
                 let own = &second.replicas[0];
@@ -182,31 +255,95 @@ async fn ok_figures_of_each_second_are_streamed() {
     assert_eq!(sum(&daemon).await, (3.0, 15.0));
     // A later watcher gets what the daemon remembers, and then each new second.
     assert_eq!(sum(&daemon).await, (3.0, 15.0));
-    let mut stream = daemon.admin().watch_figures(WatchFiguresRequest {}).await.expect("watched").into_inner();
-    let first = stream.message().await.expect("no error").expect("the kept seconds").seconds;
-    let next = stream.message().await.expect("no error").expect("a new second").seconds;
+    let mut stream = Watch::open(&daemon, &anyone, Some(0), &[]).await;
+    let (first, next) = (stream.seconds().await, stream.seconds().await);
     assert!(!first.is_empty() && next.len() == 1 && next[0].unix_seconds > first[0].unix_seconds);
+    // A watcher that resumes gets no second twice.
+    let mut resumed = Watch::open(&daemon, &anyone, Some(next[0].unix_seconds), &[]).await;
+    assert!(resumed.seconds().await[0].unix_seconds > next[0].unix_seconds);
 }
 
 #[tokio::test]
-async fn err_figures_need_the_permission_to_operate() {
-    let data = data_dir();
-    let guarded = Guarded::start(data.path()).await;
-    let reader = guarded.token(&["read:*"]).await;
-    let refused = guarded.daemon.admin().watch_figures(reader.send(WatchFiguresRequest {})).await;
-    assert_eq!(refused.expect_err("refused").code(), Code::PermissionDenied);
-    let operator = guarded.token(&["operate:*"]).await;
-    let mut stream = guarded
-        .daemon
-        .admin()
-        .watch_figures(operator.send(WatchFiguresRequest {}))
-        .await
-        .expect("watched")
-        .into_inner();
-    stream.message().await.expect("no error").expect("a second");
+async fn ok_figures_and_two_tables_share_one_stream() {
+    let (data, anyone) = (data_dir(), anonymous());
+    let daemon = Daemon::start(data.path());
+    create_space(&daemon, &anyone, "other").await;
+    create_in(&daemon, &anyone, SPACE, "before").await;
+    let tables = [(SPACE, None), ("spaces/other", None)];
+    let mut watch = Watch::open(&daemon, &anyone, Some(0), &tables).await;
+    assert_eq!(watch.told_in_any_order(2).await, ["spaces/default from 1", "spaces/other from 0"]);
+    create_in(&daemon, &anyone, SPACE, "orders").await;
+    assert_eq!(watch.told().await, "spaces/default 2: create");
+    create_in(&daemon, &anyone, "spaces/other", "parts").await;
+    assert_eq!(watch.told().await, "spaces/other 1: create");
+    watch.seconds().await;
+    let metrics = daemon.get("/metrics").1;
+    assert!(metrics.contains("\nkent_watchers 1\n"), "{metrics}");
+    // A watcher that resumes after revision 0 gets no snapshot, but all edits.
+    let mut resumed = Watch::open(&daemon, &anyone, None, &[(SPACE, Some(1)), ("spaces/other", Some(0))]).await;
+    let expected =
+        ["spaces/default 2: create", "spaces/default from 1", "spaces/other 1: create", "spaces/other from 0"];
+    assert_eq!(resumed.told_in_any_order(4).await, expected);
 }
 
-fn suggested(refused: &Status) -> Option<Edit> {
+#[tokio::test]
+async fn err_what_cannot_be_watched_is_refused_and_the_rest_continues() {
+    let (data, anyone) = (data_dir(), anonymous());
+    let daemon = Daemon::start(data.path());
+    create_space(&daemon, &anyone, "other").await;
+    let tables = [(SPACE, None), ("spaces/none", None), ("bad", None), (SPACE, Some(9)), ("spaces/other", None)];
+    let mut watch = Watch::open(&daemon, &anyone, None, &tables).await;
+    let expected = [
+        "bad InvalidArgument",
+        "spaces/default InvalidArgument",
+        "spaces/default from 0",
+        "spaces/none NotFound",
+        "spaces/other from 0",
+    ];
+    assert_eq!(watch.told_in_any_order(5).await, expected);
+    // A table ends with its space.
+    let delete = DeleteSpaceRequest { name: "spaces/other".to_owned(), ..DeleteSpaceRequest::default() };
+    daemon.regions().delete_space(delete).await.expect("deleted");
+    assert_eq!(watch.told().await, "spaces/other Aborted");
+    create_in(&daemon, &anyone, SPACE, "orders").await;
+    assert_eq!(watch.told().await, "spaces/default 1: create");
+    let mut again = Watch::open(&daemon, &anyone, None, &[("spaces/other", None)]).await;
+    assert_eq!([again.told().await, again.told().await], ["spaces/other NotFound", "the end"]);
+    let request = WatchConsoleRequest { figures: None, tables: vec![Table::default(); 65] };
+    let refused = daemon.admin().watch_console(request).await.expect_err("refused");
+    assert!(refused.code() == Code::InvalidArgument && refused.message().contains("at most 64"), "{refused}");
+}
+
+#[tokio::test]
+async fn err_each_part_of_a_stream_needs_its_own_permission() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let daemon = &guarded.daemon;
+    create_space(daemon, &guarded.admin, "other").await;
+    let tables = [(SPACE, None), ("spaces/other", None)];
+    let reader = guarded.token(&["read:space:default"]).await;
+    let mut watch = Watch::open(daemon, &reader, Some(0), &tables).await;
+    let expected = ["figures PermissionDenied", "spaces/default from 0", "spaces/other PermissionDenied"];
+    assert_eq!(watch.told_in_any_order(3).await, expected);
+    let operator = guarded.token(&["operate:*"]).await;
+    let mut operating = Watch::open(daemon, &operator, Some(0), &tables).await;
+    let expected = ["spaces/default PermissionDenied", "spaces/other PermissionDenied"];
+    assert_eq!(operating.told_in_any_order(2).await, expected);
+    operating.seconds().await;
+    // An open stream ends with its token.
+    for (token, mut open, expected) in [
+        (reader, watch, vec!["spaces/default Unauthenticated", "the end"]),
+        (operator, operating, vec!["figures Unauthenticated", "the end"]),
+    ] {
+        let revoke = RevokeTokenRequest { id: token.id.clone() };
+        guarded.access().revoke_token(guarded.admin.send(revoke)).await.expect("revoked");
+        assert_eq!(open.told_in_any_order(2).await, expected);
+    }
+    let nobody = daemon.admin().watch_console(anonymous().send(WatchConsoleRequest::default())).await;
+    assert_eq!(nobody.expect_err("refused").code(), Code::Unauthenticated);
+}
+
+fn suggested(refused: &Status) -> Option<edit_suggestion::Edit> {
     suggestion_of(refused)?.edit
 }
 
@@ -220,11 +357,11 @@ async fn ok_a_refused_edit_suggests_one_that_works() {
     let refused = regions.expand_region(expand).await.expect_err("refused");
     let suggestion = suggestion_of(&refused).expect("a suggestion");
     assert_eq!((suggestion.rule.as_str(), suggestion.revision), ("ZONE_TOO_SMALL", 1));
-    let Some(Edit::Expand(request)) = suggestion.edit else { panic!("{suggestion:?}") };
+    let Some(edit_suggestion::Edit::Expand(request)) = suggestion.edit else { panic!("{suggestion:?}") };
     assert_eq!(request.by_bits, 42);
     regions.expand_region(request).await.expect("legal");
     let refused = regions.create_region(at("parts", "011")).await.expect_err("refused");
-    let Some(Edit::Create(request)) = suggested(&refused) else { panic!("{refused}") };
+    let Some(edit_suggestion::Edit::Create(request)) = suggested(&refused) else { panic!("{refused}") };
     assert_eq!(request.prefix.as_deref(), Some("000"));
     // A web page finds the suggested edit in the JSON form of the error.
     let body = json!({"parent": SPACE, "regionId": "parts", "suffixBits": 20, "prefix": "011"});
@@ -249,7 +386,7 @@ async fn ok_a_suggestion_is_an_edit_that_the_caller_may_make_and_know() {
     assert_eq!(suggested(&refused), None);
     let expand = ExpandRegionRequest { name: name("orders"), by_bits: 50, ..ExpandRegionRequest::default() };
     let refused = regions.expand_region(editor.send(expand)).await.expect_err("refused");
-    assert!(matches!(suggested(&refused), Some(Edit::Expand(_))), "{refused}");
+    assert!(matches!(suggested(&refused), Some(edit_suggestion::Edit::Expand(_))), "{refused}");
 }
 
 /// Signs in with a token. Returns the answer, and the cookie that later requests send.
@@ -338,7 +475,7 @@ async fn ok_a_session_ends_with_its_token() {
     let other = guarded.token(&["read:*"]).await;
     let (_, cookie) = sign_in(daemon, &other.secret);
     assert_eq!(list(&cookie), 200);
-    let revoke = kent_proto::v1::RevokeTokenRequest { id: other.id.clone() };
+    let revoke = RevokeTokenRequest { id: other.id.clone() };
     guarded.access().revoke_token(guarded.admin.send(revoke)).await.expect("revoked");
     assert_eq!(list(&cookie), 401);
 }

@@ -47,7 +47,5 @@ export const admin = createClient(Admin, unary);
 export const codec = createClient(Codec, unary);
 /** Spaces and their tables. */
 export const regions = createClient(Regions, unary);
-/** Streams the changes of a table as they are made. */
-export const watchTable = createClient(Regions, streams).watchTable;
-/** Streams the daemon's metrics, second by second. */
-export const watchFigures = createClient(Admin, streams).watchFigures;
+/** Streams the daemon's metrics, second by second, and the edits of tables as they are made. */
+export const watchConsole = createClient(Admin, streams).watchConsole;

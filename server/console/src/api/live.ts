@@ -1,92 +1,76 @@
-// Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and
-// passes each event on to the other tabs. When this tab closes, another tab takes the lock. Browsers offer locks only
-// to pages that are served over TLS or from the same machine. Without locks, each tab has its own stream. With locks,
-// the tabs also have only a few streams in all: turns.ts.
-import { BASE } from "./calls.ts";
-import { refusedBy } from "./refused.ts";
-import { inTurn, pause } from "./turns.ts";
+// What pages follow live: the edits of tables, and the metrics that the daemon sends each second. All tabs of the
+// browser share one stream: shared.ts.
+import { ConnectError } from "@connectrpc/connect";
+import type { FiguresOfSecond, WatchConsoleResponse } from "../gen/kent/v1/admin_pb.ts";
+import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
+import { spaceName } from "../lib/names.ts";
+import { BASE, SIGNED_OUT, watchConsole } from "./calls.ts";
+import { type Refused, refusedBy } from "./refused.ts";
+import { FIGURES, type News, Shared, type Wanted } from "./shared.ts";
 
-/** A stream that tabs share. */
-export interface Topic<E> {
-  name: string;
-  /** Reads the stream until `signal` aborts it, and calls `heard` for each event. */
-  read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
-  /** Asks once, and calls `heard` for each event since the last time. A topic without polls always has a stream. */
-  poll?: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
-  /** Returns the events to send first to a tab that subscribes later: `kept` and the new event, without those that
-   * the tab does not need. */
-  keep: (kept: E[], event: E) => E[];
+const NAME = `kent ${BASE.pathname}`;
+
+const shared = new Shared({
+  name: NAME,
+  // Pages without TLS from another machine have no locks, although the types say otherwise.
+  shared: navigator.locks && { locks: navigator.locks, channel: new BroadcastChannel(NAME) },
+  open,
+  isHidden: () => document.hidden,
+  signedOut: () => dispatchEvent(new Event(SIGNED_OUT)),
+});
+document.addEventListener("visibilitychange", () => shared.look());
+
+/** Follows the daemon's metrics until the returned function is called: the last 15 minutes, oldest first, then each new
+ * second. */
+export function hearFigures(
+  seconds: (seconds: FiguresOfSecond[]) => void,
+  failed: (refused: Refused) => void,
+): () => void {
+  return shared.hear({ topic: FIGURES, seconds, failed });
 }
 
-type Said<E> = { is: "event"; event: E } | { is: "kept"; events: E[] } | { is: "hello" };
+/** Follows the edits of a space's table from now on, until the returned function is called. The table itself is not
+ * included, because a page asks for the part that it shows. */
+export function hearEdits(space: string, edit: (entry: HistoryEntry) => void): () => void {
+  return shared.hear({ topic: spaceName(space), edit });
+}
 
-const RETRY_MS = 3000;
-/** The kinds of failures that a retry does not fix. */
-const FINAL = ["sign-in", "no-permission", "not-there"];
+/** Ends what all tabs hear as the user who has signed out. */
+export function endLive(): void {
+  shared.signedOut();
+}
 
-/** Subscribes to a topic until the returned function is called. Calls `failed` for each failure of the stream in this tab. */
-export function hear<E>(
-  topic: Topic<E>,
-  heard: (event: E) => void,
-  failed: (error: unknown) => void = () => {},
-): () => void {
-  const end = new AbortController();
-  const name = `kent ${BASE.pathname} ${topic.name}`;
-  const channel = new BroadcastChannel(name);
-  let kept: E[] = [];
-  let leads = false;
-  let started = false;
+async function* open({ figures, tables }: Wanted, signal: AbortSignal): AsyncIterable<News> {
+  const request = {
+    ...(figures === undefined ? {} : { figures: { afterUnixSeconds: figures } }),
+    tables: tables.map(({ parent, after }) => (after === undefined ? { parent } : { parent, afterRevision: after })),
+  };
+  for await (const response of watchConsole(request, { signal })) {
+    const news = newsOf(response);
+    if (news) yield news;
+  }
+}
 
-  channel.onmessage = ({ data }: MessageEvent<Said<E>>) => {
-    if (data.is === "hello") {
-      if (leads) channel.postMessage({ is: "kept", events: kept } satisfies Said<E>);
-    } else if (data.is === "kept") {
-      if (!started) data.events.forEach(heard);
-      started = true;
-    } else if (!leads) {
-      started = true;
-      heard(data.event);
+function newsOf({ event }: WatchConsoleResponse): News | undefined {
+  switch (event.case) {
+    case "seconds":
+      return { is: "seconds", seconds: event.value.seconds };
+    case "begin":
+      return { is: "begin", parent: event.value.parent, revision: event.value.revision };
+    case "edit": {
+      const { parent, entry } = event.value;
+      return entry && { is: "edit", parent, entry };
     }
-  };
-
-  const say = (event: E) => {
-    kept = topic.keep(kept, event);
-    channel.postMessage({ is: "event", event } satisfies Said<E>);
-    heard(event);
-  };
-
-  const follow = (): Promise<void> => {
-    const { read, poll } = topic;
-    if (!poll || !navigator.locks) return read(say, end.signal);
-    return inTurn({
-      locks: navigator.locks,
-      name: `kent ${BASE.pathname} stream`,
-      read: () => read(say, end.signal),
-      poll: (signal) => poll(say, signal),
-      end: end.signal,
-    });
-  };
-
-  const lead = async () => {
-    leads = true;
-    while (!end.signal.aborted) {
-      kept = [];
-      try {
-        await follow();
-      } catch (error) {
-        if (end.signal.aborted) return;
-        failed(error);
-        if (FINAL.includes(refusedBy(error).kind)) return;
-      }
-      await pause(RETRY_MS, end.signal);
+    case "refused": {
+      const { topic, status } = event.value;
+      const error = new ConnectError(status?.message ?? "", status?.code);
+      error.details = (status?.details ?? []).map(({ typeUrl, value }) => ({
+        type: typeUrl.replace(/^.*\//, ""),
+        value,
+      }));
+      return { is: "refused", topic: topic.case === "parent" ? topic.value : FIGURES, refused: refusedBy(error) };
     }
-  };
-
-  channel.postMessage({ is: "hello" } satisfies Said<E>);
-  const leading = navigator.locks ? navigator.locks.request(name, { signal: end.signal }, lead) : lead();
-  leading.catch(() => {});
-  return () => {
-    end.abort();
-    channel.close();
-  };
+    default:
+      return undefined;
+  }
 }

@@ -1,9 +1,8 @@
 // The live page: the current load of the daemons, and the regions that will be full first.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { admin, regions } from "../api/calls.ts";
-import { hear } from "../api/live.ts";
-import { type Refused, refusedBy } from "../api/refused.ts";
-import { FIGURES } from "../api/topics.ts";
+import { hearFigures } from "../api/live.ts";
+import type { Refused } from "../api/refused.ts";
 import { useApp } from "../app-state.ts";
 import type { FiguresOfSecond, Status } from "../gen/kent/v1/admin_pb.ts";
 import { bySource, joined, ofDaemon, timesOf } from "../lib/figures.ts";
@@ -35,14 +34,10 @@ export function LivePage() {
   const [refused, setRefused] = useState<Refused>();
   useEffect(
     () =>
-      hear(
-        FIGURES,
-        (news) => {
-          setRefused(undefined);
-          setSeconds((known) => joined(known, news));
-        },
-        (error) => setRefused(refusedBy(error)),
-      ),
+      hearFigures((news) => {
+        setRefused(undefined);
+        setSeconds((known) => joined(known, news));
+      }, setRefused),
     [],
   );
   const gone = [refused, status.refused].find((one) => one?.kind === "unreachable");

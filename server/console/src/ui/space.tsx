@@ -1,8 +1,7 @@
 // Choosing the space that a page shows, and following the new edits of its table.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
-import { hear } from "../api/live.ts";
-import { editsOf } from "../api/topics.ts";
+import { hearEdits } from "../api/live.ts";
 import type { HistoryEntry, Space } from "../gen/kent/v1/regions_pb.ts";
 import { spaceOf } from "../lib/names.ts";
 import { useLoad } from "./load.ts";
@@ -34,6 +33,6 @@ export function SpaceChoice({ space, linkOf }: { space: string; linkOf: (space: 
 /** Returns the last edit of any user since the page was opened. */
 export function useEdits(space: string): HistoryEntry | undefined {
   const [last, setLast] = useState<HistoryEntry>();
-  useEffect(() => hear(editsOf(space), setLast), [space]);
+  useEffect(() => hearEdits(space, setLast), [space]);
   return last;
 }

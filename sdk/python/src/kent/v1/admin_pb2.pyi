@@ -1,3 +1,5 @@
+from google.rpc import status_pb2 as _status_pb2
+from kent.v1 import regions_pb2 as _regions_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -210,15 +212,65 @@ class Limits(_message.Message):
     streams: int
     def __init__(self, lease_count: _Optional[int] = ..., packed_bytes: _Optional[int] = ..., streams: _Optional[int] = ...) -> None: ...
 
-class WatchFiguresRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+class WatchConsoleRequest(_message.Message):
+    __slots__ = ("figures", "tables")
+    class Figures(_message.Message):
+        __slots__ = ("after_unix_seconds",)
+        AFTER_UNIX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        after_unix_seconds: int
+        def __init__(self, after_unix_seconds: _Optional[int] = ...) -> None: ...
+    class Table(_message.Message):
+        __slots__ = ("parent", "after_revision")
+        PARENT_FIELD_NUMBER: _ClassVar[int]
+        AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
+        parent: str
+        after_revision: int
+        def __init__(self, parent: _Optional[str] = ..., after_revision: _Optional[int] = ...) -> None: ...
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    figures: WatchConsoleRequest.Figures
+    tables: _containers.RepeatedCompositeFieldContainer[WatchConsoleRequest.Table]
+    def __init__(self, figures: _Optional[_Union[WatchConsoleRequest.Figures, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[WatchConsoleRequest.Table, _Mapping]]] = ...) -> None: ...
 
-class WatchFiguresResponse(_message.Message):
-    __slots__ = ("seconds",)
+class WatchConsoleResponse(_message.Message):
+    __slots__ = ("seconds", "begin", "edit", "refused")
+    class Seconds(_message.Message):
+        __slots__ = ("seconds",)
+        SECONDS_FIELD_NUMBER: _ClassVar[int]
+        seconds: _containers.RepeatedCompositeFieldContainer[FiguresOfSecond]
+        def __init__(self, seconds: _Optional[_Iterable[_Union[FiguresOfSecond, _Mapping]]] = ...) -> None: ...
+    class Begin(_message.Message):
+        __slots__ = ("parent", "revision")
+        PARENT_FIELD_NUMBER: _ClassVar[int]
+        REVISION_FIELD_NUMBER: _ClassVar[int]
+        parent: str
+        revision: int
+        def __init__(self, parent: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+    class Edit(_message.Message):
+        __slots__ = ("parent", "entry")
+        PARENT_FIELD_NUMBER: _ClassVar[int]
+        ENTRY_FIELD_NUMBER: _ClassVar[int]
+        parent: str
+        entry: _regions_pb2.HistoryEntry
+        def __init__(self, parent: _Optional[str] = ..., entry: _Optional[_Union[_regions_pb2.HistoryEntry, _Mapping]] = ...) -> None: ...
+    class Refused(_message.Message):
+        __slots__ = ("figures", "parent", "status")
+        FIGURES_FIELD_NUMBER: _ClassVar[int]
+        PARENT_FIELD_NUMBER: _ClassVar[int]
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        figures: bool
+        parent: str
+        status: _status_pb2.Status
+        def __init__(self, figures: bool = ..., parent: _Optional[str] = ..., status: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
     SECONDS_FIELD_NUMBER: _ClassVar[int]
-    seconds: _containers.RepeatedCompositeFieldContainer[FiguresOfSecond]
-    def __init__(self, seconds: _Optional[_Iterable[_Union[FiguresOfSecond, _Mapping]]] = ...) -> None: ...
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    EDIT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    seconds: WatchConsoleResponse.Seconds
+    begin: WatchConsoleResponse.Begin
+    edit: WatchConsoleResponse.Edit
+    refused: WatchConsoleResponse.Refused
+    def __init__(self, seconds: _Optional[_Union[WatchConsoleResponse.Seconds, _Mapping]] = ..., begin: _Optional[_Union[WatchConsoleResponse.Begin, _Mapping]] = ..., edit: _Optional[_Union[WatchConsoleResponse.Edit, _Mapping]] = ..., refused: _Optional[_Union[WatchConsoleResponse.Refused, _Mapping]] = ...) -> None: ...
 
 class FiguresOfSecond(_message.Message):
     __slots__ = ("unix_seconds", "replicas", "sources")

@@ -39,10 +39,10 @@ class AdminStub(object):
                 request_serializer=kent_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
-        self.WatchFigures = channel.unary_stream(
-                '/kent.v1.Admin/WatchFigures',
-                request_serializer=kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.SerializeToString,
-                response_deserializer=kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.FromString,
+        self.WatchConsole = channel.unary_stream(
+                '/kent.v1.Admin/WatchConsole',
+                request_serializer=kent_dot_v1_dot_admin__pb2.WatchConsoleRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_admin__pb2.WatchConsoleResponse.FromString,
                 _registered_method=True)
         self.Diagnose = channel.unary_unary(
                 '/kent.v1.Admin/Diagnose',
@@ -95,9 +95,11 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def WatchFigures(self, request, context):
-        """Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-        console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
+    def WatchConsole(self, request, context):
+        """Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+        is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+        complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+        stream says so and continues with the others. It ends when all are refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,10 +174,10 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=kent_dot_v1_dot_admin__pb2.GetStatusRequest.FromString,
                     response_serializer=kent_dot_v1_dot_admin__pb2.Status.SerializeToString,
             ),
-            'WatchFigures': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchFigures,
-                    request_deserializer=kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.FromString,
-                    response_serializer=kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.SerializeToString,
+            'WatchConsole': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchConsole,
+                    request_deserializer=kent_dot_v1_dot_admin__pb2.WatchConsoleRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_admin__pb2.WatchConsoleResponse.SerializeToString,
             ),
             'Diagnose': grpc.unary_unary_rpc_method_handler(
                     servicer.Diagnose,
@@ -256,7 +258,7 @@ class Admin(object):
             _registered_method=True)
 
     @staticmethod
-    def WatchFigures(request,
+    def WatchConsole(request,
             target,
             options=(),
             channel_credentials=None,
@@ -269,9 +271,9 @@ class Admin(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/kent.v1.Admin/WatchFigures',
-            kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.SerializeToString,
-            kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.FromString,
+            '/kent.v1.Admin/WatchConsole',
+            kent_dot_v1_dot_admin__pb2.WatchConsoleRequest.SerializeToString,
+            kent_dot_v1_dot_admin__pb2.WatchConsoleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -20,6 +20,8 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { Status as Status1 } from "../../google/rpc/status.js";
+import { HistoryEntry } from "./regions.js";
 
 /** The Admin service is for operators: it shows the state of a daemon, makes backups and manages series. */
 
@@ -224,15 +226,73 @@ export interface Limits {
   streams: bigint;
 }
 
-export interface WatchFiguresRequest {
+export interface WatchConsoleRequest {
+  /** The metrics of each second. Absent: the stream has no metrics. */
+  figures:
+    | WatchConsoleRequest_Figures
+    | undefined;
+  /** The tables whose edits the stream has, at most 64. */
+  tables: WatchConsoleRequest_Table[];
 }
 
-export interface WatchFiguresResponse {
+export interface WatchConsoleRequest_Figures {
   /**
-   * Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
-   * total. Every later message contains one second.
+   * To resume: the unix_seconds of the last second that the watcher has. 0: start with all seconds that the daemon has
+   * kept, which are those of the last fifteen minutes.
+   */
+  afterUnixSeconds: bigint;
+}
+
+export interface WatchConsoleRequest_Table {
+  /** "spaces/SPACE". */
+  parent: string;
+  /** To resume: the last revision that the watcher has seen. Absent: start after the current revision. */
+  afterRevision?: bigint | undefined;
+}
+
+export interface WatchConsoleResponse {
+  event:
+    | { $case: "seconds"; value: WatchConsoleResponse_Seconds }
+    | //
+    /** The first message for each table. */
+    { $case: "begin"; value: WatchConsoleResponse_Begin }
+    | { $case: "edit"; value: WatchConsoleResponse_Edit }
+    | //
+    /** The last message for the metrics or for a table that cannot be watched, or no longer. */
+    { $case: "refused"; value: WatchConsoleResponse_Refused }
+    | undefined;
+}
+
+export interface WatchConsoleResponse_Seconds {
+  /**
+   * Oldest first. The first messages of a stream contain the past seconds, at most 900 in total. Every later message
+   * contains one second.
    */
   seconds: FiguresOfSecond[];
+}
+
+export interface WatchConsoleResponse_Begin {
+  /** As in the request. */
+  parent: string;
+  /** Edits follow from the revision after this one on. */
+  revision: bigint;
+}
+
+export interface WatchConsoleResponse_Edit {
+  /** As in the request. */
+  parent: string;
+  entry: HistoryEntry | undefined;
+}
+
+export interface WatchConsoleResponse_Refused {
+  topic:
+    | { $case: "figures"; value: boolean }
+    | //
+    /** As in the request. */
+    { $case: "parent"; value: string }
+    | undefined;
+  /** Why, as the error of a WatchTable call for this table would say. */
+  status: Status1 | undefined;
 }
 
 /** The metrics of one second. */
@@ -2268,16 +2328,22 @@ export const Limits: MessageFns<Limits> = {
   },
 };
 
-function createBaseWatchFiguresRequest(): WatchFiguresRequest {
-  return {};
+function createBaseWatchConsoleRequest(): WatchConsoleRequest {
+  return { figures: undefined, tables: [] };
 }
 
-export const WatchFiguresRequest: MessageFns<WatchFiguresRequest> = {
-  encode(_: WatchFiguresRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WatchConsoleRequest: MessageFns<WatchConsoleRequest> = {
+  encode(message: WatchConsoleRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.figures !== undefined) {
+      WatchConsoleRequest_Figures.encode(message.figures, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.tables) {
+      WatchConsoleRequest_Table.encode(v!, writer.uint32(18).fork()).join();
+    }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WatchFiguresRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2286,10 +2352,26 @@ export const WatchFiguresRequest: MessageFns<WatchFiguresRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWatchFiguresRequest();
+      const message = createBaseWatchConsoleRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.figures = WatchConsoleRequest_Figures.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.tables.push(WatchConsoleRequest_Table.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2302,28 +2384,35 @@ export const WatchFiguresRequest: MessageFns<WatchFiguresRequest> = {
     }
   },
 
-  create(base?: DeepPartial<WatchFiguresRequest>): WatchFiguresRequest {
-    return WatchFiguresRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<WatchConsoleRequest>): WatchConsoleRequest {
+    return WatchConsoleRequest.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<WatchFiguresRequest>): WatchFiguresRequest {
-    const message = createBaseWatchFiguresRequest();
+  fromPartial(object: DeepPartial<WatchConsoleRequest>): WatchConsoleRequest {
+    const message = createBaseWatchConsoleRequest();
+    message.figures = (object.figures !== undefined && object.figures !== null)
+      ? WatchConsoleRequest_Figures.fromPartial(object.figures)
+      : undefined;
+    message.tables = object.tables?.map((e) => WatchConsoleRequest_Table.fromPartial(e)) || [];
     return message;
   },
 };
 
-function createBaseWatchFiguresResponse(): WatchFiguresResponse {
-  return { seconds: [] };
+function createBaseWatchConsoleRequest_Figures(): WatchConsoleRequest_Figures {
+  return { afterUnixSeconds: 0n };
 }
 
-export const WatchFiguresResponse: MessageFns<WatchFiguresResponse> = {
-  encode(message: WatchFiguresResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.seconds) {
-      FiguresOfSecond.encode(v!, writer.uint32(10).fork()).join();
+export const WatchConsoleRequest_Figures: MessageFns<WatchConsoleRequest_Figures> = {
+  encode(message: WatchConsoleRequest_Figures, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.afterUnixSeconds !== 0n) {
+      if (BigInt.asIntN(64, message.afterUnixSeconds) !== message.afterUnixSeconds) {
+        throw new globalThis.Error("value provided for field message.afterUnixSeconds of type int64 too large");
+      }
+      writer.uint32(8).int64(message.afterUnixSeconds);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WatchFiguresResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleRequest_Figures {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2332,7 +2421,251 @@ export const WatchFiguresResponse: MessageFns<WatchFiguresResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWatchFiguresResponse();
+      const message = createBaseWatchConsoleRequest_Figures();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.afterUnixSeconds = reader.int64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleRequest_Figures>): WatchConsoleRequest_Figures {
+    return WatchConsoleRequest_Figures.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleRequest_Figures>): WatchConsoleRequest_Figures {
+    const message = createBaseWatchConsoleRequest_Figures();
+    message.afterUnixSeconds = (object.afterUnixSeconds !== undefined && object.afterUnixSeconds !== null)
+      ? BigInt(object.afterUnixSeconds)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseWatchConsoleRequest_Table(): WatchConsoleRequest_Table {
+  return { parent: "", afterRevision: undefined };
+}
+
+export const WatchConsoleRequest_Table: MessageFns<WatchConsoleRequest_Table> = {
+  encode(message: WatchConsoleRequest_Table, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.afterRevision !== undefined) {
+      if (BigInt.asUintN(64, message.afterRevision) !== message.afterRevision) {
+        throw new globalThis.Error("value provided for field message.afterRevision of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.afterRevision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleRequest_Table {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleRequest_Table();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.afterRevision = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleRequest_Table>): WatchConsoleRequest_Table {
+    return WatchConsoleRequest_Table.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleRequest_Table>): WatchConsoleRequest_Table {
+    const message = createBaseWatchConsoleRequest_Table();
+    message.parent = object.parent ?? "";
+    message.afterRevision = (object.afterRevision !== undefined && object.afterRevision !== null)
+      ? BigInt(object.afterRevision)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseWatchConsoleResponse(): WatchConsoleResponse {
+  return { event: undefined };
+}
+
+export const WatchConsoleResponse: MessageFns<WatchConsoleResponse> = {
+  encode(message: WatchConsoleResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.event?.$case) {
+      case "seconds":
+        WatchConsoleResponse_Seconds.encode(message.event.value, writer.uint32(10).fork()).join();
+        break;
+      case "begin":
+        WatchConsoleResponse_Begin.encode(message.event.value, writer.uint32(18).fork()).join();
+        break;
+      case "edit":
+        WatchConsoleResponse_Edit.encode(message.event.value, writer.uint32(26).fork()).join();
+        break;
+      case "refused":
+        WatchConsoleResponse_Refused.encode(message.event.value, writer.uint32(34).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.event = { $case: "seconds", value: WatchConsoleResponse_Seconds.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = { $case: "begin", value: WatchConsoleResponse_Begin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.event = { $case: "edit", value: WatchConsoleResponse_Edit.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.event = { $case: "refused", value: WatchConsoleResponse_Refused.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleResponse>): WatchConsoleResponse {
+    return WatchConsoleResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleResponse>): WatchConsoleResponse {
+    const message = createBaseWatchConsoleResponse();
+    switch (object.event?.$case) {
+      case "seconds": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "seconds", value: WatchConsoleResponse_Seconds.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "begin": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "begin", value: WatchConsoleResponse_Begin.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "edit": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "edit", value: WatchConsoleResponse_Edit.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "refused": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "refused", value: WatchConsoleResponse_Refused.fromPartial(object.event.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseWatchConsoleResponse_Seconds(): WatchConsoleResponse_Seconds {
+  return { seconds: [] };
+}
+
+export const WatchConsoleResponse_Seconds: MessageFns<WatchConsoleResponse_Seconds> = {
+  encode(message: WatchConsoleResponse_Seconds, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.seconds) {
+      FiguresOfSecond.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleResponse_Seconds {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleResponse_Seconds();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2356,12 +2689,246 @@ export const WatchFiguresResponse: MessageFns<WatchFiguresResponse> = {
     }
   },
 
-  create(base?: DeepPartial<WatchFiguresResponse>): WatchFiguresResponse {
-    return WatchFiguresResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<WatchConsoleResponse_Seconds>): WatchConsoleResponse_Seconds {
+    return WatchConsoleResponse_Seconds.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<WatchFiguresResponse>): WatchFiguresResponse {
-    const message = createBaseWatchFiguresResponse();
+  fromPartial(object: DeepPartial<WatchConsoleResponse_Seconds>): WatchConsoleResponse_Seconds {
+    const message = createBaseWatchConsoleResponse_Seconds();
     message.seconds = object.seconds?.map((e) => FiguresOfSecond.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseWatchConsoleResponse_Begin(): WatchConsoleResponse_Begin {
+  return { parent: "", revision: 0n };
+}
+
+export const WatchConsoleResponse_Begin: MessageFns<WatchConsoleResponse_Begin> = {
+  encode(message: WatchConsoleResponse_Begin, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.revision !== 0n) {
+      if (BigInt.asUintN(64, message.revision) !== message.revision) {
+        throw new globalThis.Error("value provided for field message.revision of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.revision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleResponse_Begin {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleResponse_Begin();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.revision = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleResponse_Begin>): WatchConsoleResponse_Begin {
+    return WatchConsoleResponse_Begin.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleResponse_Begin>): WatchConsoleResponse_Begin {
+    const message = createBaseWatchConsoleResponse_Begin();
+    message.parent = object.parent ?? "";
+    message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    return message;
+  },
+};
+
+function createBaseWatchConsoleResponse_Edit(): WatchConsoleResponse_Edit {
+  return { parent: "", entry: undefined };
+}
+
+export const WatchConsoleResponse_Edit: MessageFns<WatchConsoleResponse_Edit> = {
+  encode(message: WatchConsoleResponse_Edit, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.entry !== undefined) {
+      HistoryEntry.encode(message.entry, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleResponse_Edit {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleResponse_Edit();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.entry = HistoryEntry.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleResponse_Edit>): WatchConsoleResponse_Edit {
+    return WatchConsoleResponse_Edit.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleResponse_Edit>): WatchConsoleResponse_Edit {
+    const message = createBaseWatchConsoleResponse_Edit();
+    message.parent = object.parent ?? "";
+    message.entry = (object.entry !== undefined && object.entry !== null)
+      ? HistoryEntry.fromPartial(object.entry)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseWatchConsoleResponse_Refused(): WatchConsoleResponse_Refused {
+  return { topic: undefined, status: undefined };
+}
+
+export const WatchConsoleResponse_Refused: MessageFns<WatchConsoleResponse_Refused> = {
+  encode(message: WatchConsoleResponse_Refused, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.topic?.$case) {
+      case "figures":
+        writer.uint32(8).bool(message.topic.value);
+        break;
+      case "parent":
+        writer.uint32(18).string(message.topic.value);
+        break;
+    }
+    if (message.status !== undefined) {
+      Status1.encode(message.status, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchConsoleResponse_Refused {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchConsoleResponse_Refused();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.topic = { $case: "figures", value: reader.bool() };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.topic = { $case: "parent", value: reader.string() };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.status = Status1.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchConsoleResponse_Refused>): WatchConsoleResponse_Refused {
+    return WatchConsoleResponse_Refused.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchConsoleResponse_Refused>): WatchConsoleResponse_Refused {
+    const message = createBaseWatchConsoleResponse_Refused();
+    switch (object.topic?.$case) {
+      case "figures": {
+        if (object.topic?.value !== undefined && object.topic?.value !== null) {
+          message.topic = { $case: "figures", value: object.topic.value };
+        }
+        break;
+      }
+      case "parent": {
+        if (object.topic?.value !== undefined && object.topic?.value !== null) {
+          message.topic = { $case: "parent", value: object.topic.value };
+        }
+        break;
+      }
+    }
+    message.status = (object.status !== undefined && object.status !== null)
+      ? Status1.fromPartial(object.status)
+      : undefined;
     return message;
   },
 };
@@ -4114,18 +4681,20 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): Status => Status.decode(value),
   },
   /**
-   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
+   * Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+   * is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+   * complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+   * stream says so and continues with the others. It ends when all are refused.
    */
-  watchFigures: {
-    path: "/kent.v1.Admin/WatchFigures" as const,
+  watchConsole: {
+    path: "/kent.v1.Admin/WatchConsole" as const,
     requestStream: false as const,
     responseStream: true as const,
-    requestSerialize: (value: WatchFiguresRequest): Buffer => Buffer.from(WatchFiguresRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): WatchFiguresRequest => WatchFiguresRequest.decode(value),
-    responseSerialize: (value: WatchFiguresResponse): Buffer =>
-      Buffer.from(WatchFiguresResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): WatchFiguresResponse => WatchFiguresResponse.decode(value),
+    requestSerialize: (value: WatchConsoleRequest): Buffer => Buffer.from(WatchConsoleRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchConsoleRequest => WatchConsoleRequest.decode(value),
+    responseSerialize: (value: WatchConsoleResponse): Buffer =>
+      Buffer.from(WatchConsoleResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchConsoleResponse => WatchConsoleResponse.decode(value),
   },
   /**
    * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
@@ -4225,10 +4794,12 @@ export const AdminService = {
 export interface AdminServer extends UntypedServiceImplementation {
   getStatus: handleUnaryCall<GetStatusRequest, Status>;
   /**
-   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
+   * Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+   * is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+   * complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+   * stream says so and continues with the others. It ends when all are refused.
    */
-  watchFigures: handleServerStreamingCall<WatchFiguresRequest, WatchFiguresResponse>;
+  watchConsole: handleServerStreamingCall<WatchConsoleRequest, WatchConsoleResponse>;
   /**
    * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
    * takes up to ten seconds.
@@ -4277,18 +4848,20 @@ export interface AdminClient extends Client {
     callback: (error: ServiceError | null, response: Status) => void,
   ): ClientUnaryCall;
   /**
-   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
+   * Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+   * is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+   * complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+   * stream says so and continues with the others. It ends when all are refused.
    */
-  watchFigures(
-    request: WatchFiguresRequest,
+  watchConsole(
+    request: WatchConsoleRequest,
     options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchFiguresResponse>;
-  watchFigures(
-    request: WatchFiguresRequest,
+  ): ClientReadableStream<WatchConsoleResponse>;
+  watchConsole(
+    request: WatchConsoleRequest,
     metadata?: Metadata,
     options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchFiguresResponse>;
+  ): ClientReadableStream<WatchConsoleResponse>;
   /**
    * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
    * takes up to ten seconds.

@@ -6,13 +6,17 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Status as Status$1 } from "../../google/rpc/status_pb.ts";
+import { file_google_rpc_status } from "../../google/rpc/status_pb.ts";
+import type { HistoryEntry } from "./regions_pb.ts";
+import { file_kent_v1_regions } from "./regions_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file kent/v1/admin.proto.
  */
 export const file_kent_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZW50L3YxL2FkbWluLnByb3RvEgdrZW50LnYxIiUKE0NyZWF0ZVNlcmllc1JlcXVlc3QSDgoGc291cmNlGAEgASgJIhMKEUxpc3RTZXJpZXNSZXF1ZXN0IjUKEkxpc3RTZXJpZXNSZXNwb25zZRIfCgZzZXJpZXMYASADKAsyDy5rZW50LnYxLlNlcmllcyIlChNGb3JnZXRTZXJpZXNSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCSI9CgZTZXJpZXMSDgoGc291cmNlGAEgASgJEhAKCHJlc2VydmVkGAIgASgJEhEKCW9uX2RlbWFuZBgDIAEoCCIUChJBY2NlcHRDbG9ja1JlcXVlc3QiDwoNQmFja3VwUmVxdWVzdCLaAgoKQmFja3VwUGFydBIqCgViZWdpbhgBIAEoCzIZLmtlbnQudjEuQmFja3VwUGFydC5CZWdpbkgAEi4KB3JlY29yZHMYAiABKAsyGy5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3Jkc0gAEiYKA2VuZBgDIAEoCzIXLmtlbnQudjEuQmFja3VwUGFydC5FbmRIABo9CgVCZWdpbhISCgp1bml4X25hbm9zGAEgASgDEhAKCHN0b3JlX2lkGAIgASgJEg4KBnNjaGVtYRgDIAEoDRo2CgdSZWNvcmRzEisKB3JlY29yZHMYASADKAsyGi5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3JkGiQKBlJlY29yZBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAwaIwoDRW5kEg0KBWNvdW50GAEgASgEEg0KBWNyYzMyGAIgASgHQgYKBHBhcnQiEgoQR2V0U3RhdHVzUmVxdWVzdCKwAgoGU3RhdHVzEg8KB3ZlcnNpb24YASABKAkSFgoOdXB0aW1lX3NlY29uZHMYAiABKAQSDQoFcmVhZHkYAyABKAgSDwoHcmVhc29ucxgEIAMoCRIjCgVzdG9yZRgFIAEoCzIULmtlbnQudjEuU3RvcmVTdGF0dXMSIwoFY2xvY2sYBiABKAsyFC5rZW50LnYxLkNsb2NrU3RhdHVzEiIKBXNsb3RzGAcgAygLMhMua2VudC52MS5TbG90U3RhdHVzEiQKBmNodW5rcxgIIAMoCzIULmtlbnQudjEuQ2h1bmtTdGF0dXMSHwoGbGltaXRzGAkgASgLMg8ua2VudC52MS5MaW1pdHMSKAoIcmVwbGljYXMYCiADKAsyFi5rZW50LnYxLlJlcGxpY2FTdGF0dXMi5QEKDVJlcGxpY2FTdGF0dXMSDAoEbmFtZRgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEQoEc2xvdBgEIAEoDUgAiAEBEhYKDnJlc2VydmVkX3VudGlsGAUgASgDEhsKDmNsb2NrX2FoZWFkX21zGAYgASgSSAGIAQESFwoPYXBwbGllZF92ZXJzaW9uGAcgASgEEhEKCWFuc3dlcmluZxgIIAEoCBIUCgxoZWFyZF9tc19hZ28YCSABKARCBwoFX3Nsb3RCEQoPX2Nsb2NrX2FoZWFkX21zIrMBCgtTdG9yZVN0YXR1cxIMCgRraW5kGAEgASgJEhAKCGxvY2F0aW9uGAIgASgJEgoKAmlkGAMgASgJEg8KB2NvbW1pdHMYBCABKAQSDwoHZmx1c2hlcxgFIAEoBBIRCgljb25mbGljdHMYBiABKAQSGwoOcmVhY2hlZF9tc19hZ28YByABKARIAIgBARITCgt1bnJlYWNoYWJsZRgIIAEoCUIRCg9fcmVhY2hlZF9tc19hZ28ikAEKC0Nsb2NrU3RhdHVzEhIKCnVuaXhfbmFub3MYASABKAMSEwoLY2xvY2tfZXBvY2gYAiABKAQSFAoMdG9sZXJhbmNlX21zGAMgASgEEhQKDG1heF9haGVhZF9tcxgEIAEoBBIsCgpxdWFyYW50aW5lGAUgASgLMhgua2VudC52MS5DbG9ja1F1YXJhbnRpbmUiWwoPQ2xvY2tRdWFyYW50aW5lEhAKCGFoZWFkX21zGAEgASgEEh8KEmluc3RlYWRfdW5peF9uYW5vcxgCIAEoA0gAiAEBQhUKE19pbnN0ZWFkX3VuaXhfbmFub3MifwoKU2xvdFN0YXR1cxIMCgRzbG90GAEgASgNEhIKCnNsb3RfZXBvY2gYAiABKAQSDAoEbm9kZRgDIAEoCRIRCgljbG9ja19zZXEYBCABKA0SFgoOcmVzZXJ2ZWRfdW50aWwYBSABKAMSFgoOd2luZG93X2xlZnRfbXMYBiABKAQiKwoLQ2h1bmtTdGF0dXMSDgoGc291cmNlGAEgASgJEgwKBGxlZnQYAiABKAkiRAoGTGltaXRzEhMKC2xlYXNlX2NvdW50GAEgASgEEhQKDHBhY2tlZF9ieXRlcxgCIAEoBBIPCgdzdHJlYW1zGAMgASgEIhUKE1dhdGNoRmlndXJlc1JlcXVlc3QiQQoUV2F0Y2hGaWd1cmVzUmVzcG9uc2USKQoHc2Vjb25kcxgBIAMoCzIYLmtlbnQudjEuRmlndXJlc09mU2Vjb25kInsKD0ZpZ3VyZXNPZlNlY29uZBIUCgx1bml4X3NlY29uZHMYASABKAMSKQoIcmVwbGljYXMYAiADKAsyFy5rZW50LnYxLlJlcGxpY2FGaWd1cmVzEicKB3NvdXJjZXMYAyADKAsyFi5rZW50LnYxLlNvdXJjZUZpZ3VyZXMi3wIKDlJlcGxpY2FGaWd1cmVzEgwKBG5hbWUYASABKAkSDwoHYWRkcmVzcxgCIAEoCRIRCglhbnN3ZXJpbmcYAyABKAgSDgoGZ3JhbnRzGAQgASgBEhMKC2lkZW50aWZpZXJzGAUgASgBEhcKCnA1MF9taWNyb3MYBiABKAFIAIgBARIXCgpwOTlfbWljcm9zGAcgASgBSAGIAQESGwoOd2luZG93X2xlZnRfbXMYCCABKARIAogBARIbCg5jbG9ja19haGVhZF9tcxgJIAEoEkgDiAEBEhkKDHN0b3JlX21pY3JvcxgKIAEoAUgEiAEBEhEKBHNsb3QYCyABKA1IBYgBAUINCgtfcDUwX21pY3Jvc0INCgtfcDk5X21pY3Jvc0IRCg9fd2luZG93X2xlZnRfbXNCEQoPX2Nsb2NrX2FoZWFkX21zQg8KDV9zdG9yZV9taWNyb3NCBwoFX3Nsb3QiRAoNU291cmNlRmlndXJlcxIOCgZzb3VyY2UYASABKAkSDgoGZ3JhbnRzGAIgASgEEhMKC2lkZW50aWZpZXJzGAMgASgEIhEKD0RpYWdub3NlUmVxdWVzdCLJAgoJRGlhZ25vc2lzEh8KBnN0YXR1cxgBIAEoCzIPLmtlbnQudjEuU3RhdHVzEicKC2RpcmVjdG9yaWVzGAIgAygLMhIua2VudC52MS5EaXJlY3RvcnkSJgoKc3RvcmVfc2l6ZRgDIAEoCzISLmtlbnQudjEuU3RvcmVTaXplEhsKBGV0Y2QYBCABKAsyDS5rZW50LnYxLkV0Y2QSFwoKb3Blbl9maWxlcxgFIAEoBEgAiAEBEhsKDm9wZW5fZmlsZXNfbWF4GAYgASgESAGIAQESJQoKZnVsbF9maXJzdBgHIAMoCzIRLmtlbnQudjEuRm9yZWNhc3QSLgoMY2VydGlmaWNhdGVzGAggAygLMhgua2VudC52MS5DZXJ0aWZpY2F0ZUZpbGVCDQoLX29wZW5fZmlsZXNCEQoPX29wZW5fZmlsZXNfbWF4IkkKD0NlcnRpZmljYXRlRmlsZRIPCgdzZXR0aW5nGAEgASgJEgwKBHBhdGgYAiABKAkSFwoPZW5kc19pbl9zZWNvbmRzGAMgASgBIpIBCglEaXJlY3RvcnkSDwoHc2V0dGluZxgBIAEoCRIMCgRwYXRoGAIgASgJEhIKCmZyZWVfYnl0ZXMYAyABKAQSEwoLdG90YWxfYnl0ZXMYBCABKAQSEwoLc3luY19taWNyb3MYBSABKAQSFwoPc3luY19tYXhfbWljcm9zGAYgASgEEg8KB3Byb2JsZW0YByABKAkiMQoJU3RvcmVTaXplEg0KBWJ5dGVzGAEgASgEEhUKDWpvdXJuYWxfYnl0ZXMYAiABKAQidwoERXRjZBIYCgtyZWFkX21pY3JvcxgBIAEoBEgAiAEBEg8KB3Byb2JsZW0YAiABKAkSJAoHbWVtYmVycxgDIAMoCzITLmtlbnQudjEuRXRjZE1lbWJlchIOCgZhbGFybXMYBCADKAlCDgoMX3JlYWRfbWljcm9zIpQCCgpFdGNkTWVtYmVyEgwKBG5hbWUYASABKAkSEAoIZW5kcG9pbnQYAiABKAkSEQoJYWRkcmVzc2VkGAMgASgIEg8KB2xlYXJuZXIYBCABKAgSDwoHcHJvYmxlbRgFIAEoCRIPCgd2ZXJzaW9uGAYgASgJEhYKDmxhdGVuY3lfbWljcm9zGAcgASgEEhYKDmRhdGFiYXNlX2J5dGVzGAggASgEEhIKCnVzZWRfYnl0ZXMYCSABKAQSGAoLcXVvdGFfYnl0ZXMYCiABKARIAIgBARIOCgZsZWFkZXIYCyABKAgSEgoKaGFzX2xlYWRlchgMIAEoCBIOCgZlcnJvcnMYDSADKAlCDgoMX3F1b3RhX2J5dGVzIoABCghGb3JlY2FzdBIOCgZzb3VyY2UYASABKAkSEAoIY2FwYWNpdHkYAiABKAkSEAoIcmVzZXJ2ZWQYAyABKAkSFwoPZnVsbF9pbl9zZWNvbmRzGAQgASgBEg4KBmNhcHBlZBgFIAEoCBIXCg9leHBhbmRhYmxlX2JpdHMYBiABKA0iEwoRRHVtcEV2ZW50c1JlcXVlc3QiSgoSRHVtcEV2ZW50c1Jlc3BvbnNlEiUKBmV2ZW50cxgBIAMoCzIVLmtlbnQudjEuTm90YWJsZUV2ZW50Eg0KBXRvdGFsGAIgASgEIoYBCgxOb3RhYmxlRXZlbnQSEgoKdW5peF9uYW5vcxgBIAEoAxIMCgRraW5kGAIgASgJEi0KB2ZpZ3VyZXMYAyADKAsyHC5rZW50LnYxLk5vdGFibGVFdmVudC5GaWd1cmUaJQoGRmlndXJlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiQgoTU2V0TG9nRmlsdGVyUmVxdWVzdBIQCgZmaWx0ZXIYASABKAlIABIPCgVyZXNldBgCIAEoCEgAQggKBmNoYW5nZSJBCglMb2dGaWx0ZXISDgoGZmlsdGVyGAEgASgJEhAKCHByZXZpb3VzGAIgASgJEhIKCmNvbmZpZ3VyZWQYAyABKAkylAUKBUFkbWluEjcKCUdldFN0YXR1cxIZLmtlbnQudjEuR2V0U3RhdHVzUmVxdWVzdBoPLmtlbnQudjEuU3RhdHVzEk0KDFdhdGNoRmlndXJlcxIcLmtlbnQudjEuV2F0Y2hGaWd1cmVzUmVxdWVzdBodLmtlbnQudjEuV2F0Y2hGaWd1cmVzUmVzcG9uc2UwARI4CghEaWFnbm9zZRIYLmtlbnQudjEuRGlhZ25vc2VSZXF1ZXN0GhIua2VudC52MS5EaWFnbm9zaXMSNwoGQmFja3VwEhYua2VudC52MS5CYWNrdXBSZXF1ZXN0GhMua2VudC52MS5CYWNrdXBQYXJ0MAESQAoLQWNjZXB0Q2xvY2sSGy5rZW50LnYxLkFjY2VwdENsb2NrUmVxdWVzdBoULmtlbnQudjEuQ2xvY2tTdGF0dXMSPQoMQ3JlYXRlU2VyaWVzEhwua2VudC52MS5DcmVhdGVTZXJpZXNSZXF1ZXN0Gg8ua2VudC52MS5TZXJpZXMSRwoKTGlzdFNlcmllcxIaLmtlbnQudjEuTGlzdFNlcmllc1JlcXVlc3QaGy5rZW50LnYxLkxpc3RTZXJpZXNSZXNwb25zZTABEj0KDEZvcmdldFNlcmllcxIcLmtlbnQudjEuRm9yZ2V0U2VyaWVzUmVxdWVzdBoPLmtlbnQudjEuU2VyaWVzEkUKCkR1bXBFdmVudHMSGi5rZW50LnYxLkR1bXBFdmVudHNSZXF1ZXN0Ghsua2VudC52MS5EdW1wRXZlbnRzUmVzcG9uc2USQAoMU2V0TG9nRmlsdGVyEhwua2VudC52MS5TZXRMb2dGaWx0ZXJSZXF1ZXN0GhIua2VudC52MS5Mb2dGaWx0ZXJiBnByb3RvMw");
+  fileDesc("ChNrZW50L3YxL2FkbWluLnByb3RvEgdrZW50LnYxIiUKE0NyZWF0ZVNlcmllc1JlcXVlc3QSDgoGc291cmNlGAEgASgJIhMKEUxpc3RTZXJpZXNSZXF1ZXN0IjUKEkxpc3RTZXJpZXNSZXNwb25zZRIfCgZzZXJpZXMYASADKAsyDy5rZW50LnYxLlNlcmllcyIlChNGb3JnZXRTZXJpZXNSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCSI9CgZTZXJpZXMSDgoGc291cmNlGAEgASgJEhAKCHJlc2VydmVkGAIgASgJEhEKCW9uX2RlbWFuZBgDIAEoCCIUChJBY2NlcHRDbG9ja1JlcXVlc3QiDwoNQmFja3VwUmVxdWVzdCLaAgoKQmFja3VwUGFydBIqCgViZWdpbhgBIAEoCzIZLmtlbnQudjEuQmFja3VwUGFydC5CZWdpbkgAEi4KB3JlY29yZHMYAiABKAsyGy5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3Jkc0gAEiYKA2VuZBgDIAEoCzIXLmtlbnQudjEuQmFja3VwUGFydC5FbmRIABo9CgVCZWdpbhISCgp1bml4X25hbm9zGAEgASgDEhAKCHN0b3JlX2lkGAIgASgJEg4KBnNjaGVtYRgDIAEoDRo2CgdSZWNvcmRzEisKB3JlY29yZHMYASADKAsyGi5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3JkGiQKBlJlY29yZBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAwaIwoDRW5kEg0KBWNvdW50GAEgASgEEg0KBWNyYzMyGAIgASgHQgYKBHBhcnQiEgoQR2V0U3RhdHVzUmVxdWVzdCKwAgoGU3RhdHVzEg8KB3ZlcnNpb24YASABKAkSFgoOdXB0aW1lX3NlY29uZHMYAiABKAQSDQoFcmVhZHkYAyABKAgSDwoHcmVhc29ucxgEIAMoCRIjCgVzdG9yZRgFIAEoCzIULmtlbnQudjEuU3RvcmVTdGF0dXMSIwoFY2xvY2sYBiABKAsyFC5rZW50LnYxLkNsb2NrU3RhdHVzEiIKBXNsb3RzGAcgAygLMhMua2VudC52MS5TbG90U3RhdHVzEiQKBmNodW5rcxgIIAMoCzIULmtlbnQudjEuQ2h1bmtTdGF0dXMSHwoGbGltaXRzGAkgASgLMg8ua2VudC52MS5MaW1pdHMSKAoIcmVwbGljYXMYCiADKAsyFi5rZW50LnYxLlJlcGxpY2FTdGF0dXMi5QEKDVJlcGxpY2FTdGF0dXMSDAoEbmFtZRgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEQoEc2xvdBgEIAEoDUgAiAEBEhYKDnJlc2VydmVkX3VudGlsGAUgASgDEhsKDmNsb2NrX2FoZWFkX21zGAYgASgSSAGIAQESFwoPYXBwbGllZF92ZXJzaW9uGAcgASgEEhEKCWFuc3dlcmluZxgIIAEoCBIUCgxoZWFyZF9tc19hZ28YCSABKARCBwoFX3Nsb3RCEQoPX2Nsb2NrX2FoZWFkX21zIrMBCgtTdG9yZVN0YXR1cxIMCgRraW5kGAEgASgJEhAKCGxvY2F0aW9uGAIgASgJEgoKAmlkGAMgASgJEg8KB2NvbW1pdHMYBCABKAQSDwoHZmx1c2hlcxgFIAEoBBIRCgljb25mbGljdHMYBiABKAQSGwoOcmVhY2hlZF9tc19hZ28YByABKARIAIgBARITCgt1bnJlYWNoYWJsZRgIIAEoCUIRCg9fcmVhY2hlZF9tc19hZ28ikAEKC0Nsb2NrU3RhdHVzEhIKCnVuaXhfbmFub3MYASABKAMSEwoLY2xvY2tfZXBvY2gYAiABKAQSFAoMdG9sZXJhbmNlX21zGAMgASgEEhQKDG1heF9haGVhZF9tcxgEIAEoBBIsCgpxdWFyYW50aW5lGAUgASgLMhgua2VudC52MS5DbG9ja1F1YXJhbnRpbmUiWwoPQ2xvY2tRdWFyYW50aW5lEhAKCGFoZWFkX21zGAEgASgEEh8KEmluc3RlYWRfdW5peF9uYW5vcxgCIAEoA0gAiAEBQhUKE19pbnN0ZWFkX3VuaXhfbmFub3MifwoKU2xvdFN0YXR1cxIMCgRzbG90GAEgASgNEhIKCnNsb3RfZXBvY2gYAiABKAQSDAoEbm9kZRgDIAEoCRIRCgljbG9ja19zZXEYBCABKA0SFgoOcmVzZXJ2ZWRfdW50aWwYBSABKAMSFgoOd2luZG93X2xlZnRfbXMYBiABKAQiKwoLQ2h1bmtTdGF0dXMSDgoGc291cmNlGAEgASgJEgwKBGxlZnQYAiABKAkiRAoGTGltaXRzEhMKC2xlYXNlX2NvdW50GAEgASgEEhQKDHBhY2tlZF9ieXRlcxgCIAEoBBIPCgdzdHJlYW1zGAMgASgEIvABChNXYXRjaENvbnNvbGVSZXF1ZXN0EjUKB2ZpZ3VyZXMYASABKAsyJC5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QuRmlndXJlcxIyCgZ0YWJsZXMYAiADKAsyIi5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QuVGFibGUaJQoHRmlndXJlcxIaChJhZnRlcl91bml4X3NlY29uZHMYASABKAMaRwoFVGFibGUSDgoGcGFyZW50GAEgASgJEhsKDmFmdGVyX3JldmlzaW9uGAIgASgESACIAQFCEQoPX2FmdGVyX3JldmlzaW9uIvkDChRXYXRjaENvbnNvbGVSZXNwb25zZRI4CgdzZWNvbmRzGAEgASgLMiUua2VudC52MS5XYXRjaENvbnNvbGVSZXNwb25zZS5TZWNvbmRzSAASNAoFYmVnaW4YAiABKAsyIy5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlLkJlZ2luSAASMgoEZWRpdBgDIAEoCzIiLmtlbnQudjEuV2F0Y2hDb25zb2xlUmVzcG9uc2UuRWRpdEgAEjgKB3JlZnVzZWQYBCABKAsyJS5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlLlJlZnVzZWRIABo0CgdTZWNvbmRzEikKB3NlY29uZHMYASADKAsyGC5rZW50LnYxLkZpZ3VyZXNPZlNlY29uZBopCgVCZWdpbhIOCgZwYXJlbnQYASABKAkSEAoIcmV2aXNpb24YAiABKAQaPAoERWRpdBIOCgZwYXJlbnQYASABKAkSJAoFZW50cnkYAiABKAsyFS5rZW50LnYxLkhpc3RvcnlFbnRyeRpbCgdSZWZ1c2VkEhEKB2ZpZ3VyZXMYASABKAhIABIQCgZwYXJlbnQYAiABKAlIABIiCgZzdGF0dXMYAyABKAsyEi5nb29nbGUucnBjLlN0YXR1c0IHCgV0b3BpY0IHCgVldmVudCJ7Cg9GaWd1cmVzT2ZTZWNvbmQSFAoMdW5peF9zZWNvbmRzGAEgASgDEikKCHJlcGxpY2FzGAIgAygLMhcua2VudC52MS5SZXBsaWNhRmlndXJlcxInCgdzb3VyY2VzGAMgAygLMhYua2VudC52MS5Tb3VyY2VGaWd1cmVzIt8CCg5SZXBsaWNhRmlndXJlcxIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSEQoJYW5zd2VyaW5nGAMgASgIEg4KBmdyYW50cxgEIAEoARITCgtpZGVudGlmaWVycxgFIAEoARIXCgpwNTBfbWljcm9zGAYgASgBSACIAQESFwoKcDk5X21pY3JvcxgHIAEoAUgBiAEBEhsKDndpbmRvd19sZWZ0X21zGAggASgESAKIAQESGwoOY2xvY2tfYWhlYWRfbXMYCSABKBJIA4gBARIZCgxzdG9yZV9taWNyb3MYCiABKAFIBIgBARIRCgRzbG90GAsgASgNSAWIAQFCDQoLX3A1MF9taWNyb3NCDQoLX3A5OV9taWNyb3NCEQoPX3dpbmRvd19sZWZ0X21zQhEKD19jbG9ja19haGVhZF9tc0IPCg1fc3RvcmVfbWljcm9zQgcKBV9zbG90IkQKDVNvdXJjZUZpZ3VyZXMSDgoGc291cmNlGAEgASgJEg4KBmdyYW50cxgCIAEoBBITCgtpZGVudGlmaWVycxgDIAEoBCIRCg9EaWFnbm9zZVJlcXVlc3QiyQIKCURpYWdub3NpcxIfCgZzdGF0dXMYASABKAsyDy5rZW50LnYxLlN0YXR1cxInCgtkaXJlY3RvcmllcxgCIAMoCzISLmtlbnQudjEuRGlyZWN0b3J5EiYKCnN0b3JlX3NpemUYAyABKAsyEi5rZW50LnYxLlN0b3JlU2l6ZRIbCgRldGNkGAQgASgLMg0ua2VudC52MS5FdGNkEhcKCm9wZW5fZmlsZXMYBSABKARIAIgBARIbCg5vcGVuX2ZpbGVzX21heBgGIAEoBEgBiAEBEiUKCmZ1bGxfZmlyc3QYByADKAsyES5rZW50LnYxLkZvcmVjYXN0Ei4KDGNlcnRpZmljYXRlcxgIIAMoCzIYLmtlbnQudjEuQ2VydGlmaWNhdGVGaWxlQg0KC19vcGVuX2ZpbGVzQhEKD19vcGVuX2ZpbGVzX21heCJJCg9DZXJ0aWZpY2F0ZUZpbGUSDwoHc2V0dGluZxgBIAEoCRIMCgRwYXRoGAIgASgJEhcKD2VuZHNfaW5fc2Vjb25kcxgDIAEoASKSAQoJRGlyZWN0b3J5Eg8KB3NldHRpbmcYASABKAkSDAoEcGF0aBgCIAEoCRISCgpmcmVlX2J5dGVzGAMgASgEEhMKC3RvdGFsX2J5dGVzGAQgASgEEhMKC3N5bmNfbWljcm9zGAUgASgEEhcKD3N5bmNfbWF4X21pY3JvcxgGIAEoBBIPCgdwcm9ibGVtGAcgASgJIjEKCVN0b3JlU2l6ZRINCgVieXRlcxgBIAEoBBIVCg1qb3VybmFsX2J5dGVzGAIgASgEIncKBEV0Y2QSGAoLcmVhZF9taWNyb3MYASABKARIAIgBARIPCgdwcm9ibGVtGAIgASgJEiQKB21lbWJlcnMYAyADKAsyEy5rZW50LnYxLkV0Y2RNZW1iZXISDgoGYWxhcm1zGAQgAygJQg4KDF9yZWFkX21pY3JvcyKUAgoKRXRjZE1lbWJlchIMCgRuYW1lGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhEKCWFkZHJlc3NlZBgDIAEoCBIPCgdsZWFybmVyGAQgASgIEg8KB3Byb2JsZW0YBSABKAkSDwoHdmVyc2lvbhgGIAEoCRIWCg5sYXRlbmN5X21pY3JvcxgHIAEoBBIWCg5kYXRhYmFzZV9ieXRlcxgIIAEoBBISCgp1c2VkX2J5dGVzGAkgASgEEhgKC3F1b3RhX2J5dGVzGAogASgESACIAQESDgoGbGVhZGVyGAsgASgIEhIKCmhhc19sZWFkZXIYDCABKAgSDgoGZXJyb3JzGA0gAygJQg4KDF9xdW90YV9ieXRlcyKAAQoIRm9yZWNhc3QSDgoGc291cmNlGAEgASgJEhAKCGNhcGFjaXR5GAIgASgJEhAKCHJlc2VydmVkGAMgASgJEhcKD2Z1bGxfaW5fc2Vjb25kcxgEIAEoARIOCgZjYXBwZWQYBSABKAgSFwoPZXhwYW5kYWJsZV9iaXRzGAYgASgNIhMKEUR1bXBFdmVudHNSZXF1ZXN0IkoKEkR1bXBFdmVudHNSZXNwb25zZRIlCgZldmVudHMYASADKAsyFS5rZW50LnYxLk5vdGFibGVFdmVudBINCgV0b3RhbBgCIAEoBCKGAQoMTm90YWJsZUV2ZW50EhIKCnVuaXhfbmFub3MYASABKAMSDAoEa2luZBgCIAEoCRItCgdmaWd1cmVzGAMgAygLMhwua2VudC52MS5Ob3RhYmxlRXZlbnQuRmlndXJlGiUKBkZpZ3VyZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkIKE1NldExvZ0ZpbHRlclJlcXVlc3QSEAoGZmlsdGVyGAEgASgJSAASDwoFcmVzZXQYAiABKAhIAEIICgZjaGFuZ2UiQQoJTG9nRmlsdGVyEg4KBmZpbHRlchgBIAEoCRIQCghwcmV2aW91cxgCIAEoCRISCgpjb25maWd1cmVkGAMgASgJMpQFCgVBZG1pbhI3CglHZXRTdGF0dXMSGS5rZW50LnYxLkdldFN0YXR1c1JlcXVlc3QaDy5rZW50LnYxLlN0YXR1cxJNCgxXYXRjaENvbnNvbGUSHC5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QaHS5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlMAESOAoIRGlhZ25vc2USGC5rZW50LnYxLkRpYWdub3NlUmVxdWVzdBoSLmtlbnQudjEuRGlhZ25vc2lzEjcKBkJhY2t1cBIWLmtlbnQudjEuQmFja3VwUmVxdWVzdBoTLmtlbnQudjEuQmFja3VwUGFydDABEkAKC0FjY2VwdENsb2NrEhsua2VudC52MS5BY2NlcHRDbG9ja1JlcXVlc3QaFC5rZW50LnYxLkNsb2NrU3RhdHVzEj0KDENyZWF0ZVNlcmllcxIcLmtlbnQudjEuQ3JlYXRlU2VyaWVzUmVxdWVzdBoPLmtlbnQudjEuU2VyaWVzEkcKCkxpc3RTZXJpZXMSGi5rZW50LnYxLkxpc3RTZXJpZXNSZXF1ZXN0Ghsua2VudC52MS5MaXN0U2VyaWVzUmVzcG9uc2UwARI9CgxGb3JnZXRTZXJpZXMSHC5rZW50LnYxLkZvcmdldFNlcmllc1JlcXVlc3QaDy5rZW50LnYxLlNlcmllcxJFCgpEdW1wRXZlbnRzEhoua2VudC52MS5EdW1wRXZlbnRzUmVxdWVzdBobLmtlbnQudjEuRHVtcEV2ZW50c1Jlc3BvbnNlEkAKDFNldExvZ0ZpbHRlchIcLmtlbnQudjEuU2V0TG9nRmlsdGVyUmVxdWVzdBoSLmtlbnQudjEuTG9nRmlsdGVyYgZwcm90bzM", [file_google_rpc_status, file_kent_v1_regions]);
 
 /**
  * @generated from message kent.v1.CreateSeriesRequest
@@ -698,25 +702,129 @@ export const LimitsSchema: GenMessage<Limits> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 16);
 
 /**
- * @generated from message kent.v1.WatchFiguresRequest
+ * @generated from message kent.v1.WatchConsoleRequest
  */
-export type WatchFiguresRequest = Message<"kent.v1.WatchFiguresRequest"> & {
+export type WatchConsoleRequest = Message<"kent.v1.WatchConsoleRequest"> & {
+  /**
+   * The metrics of each second. Absent: the stream has no metrics.
+   *
+   * @generated from field: kent.v1.WatchConsoleRequest.Figures figures = 1;
+   */
+  figures?: WatchConsoleRequest_Figures | undefined;
+
+  /**
+   * The tables whose edits the stream has, at most 64.
+   *
+   * @generated from field: repeated kent.v1.WatchConsoleRequest.Table tables = 2;
+   */
+  tables: WatchConsoleRequest_Table[];
 };
 
 /**
- * Describes the message kent.v1.WatchFiguresRequest.
- * Use `create(WatchFiguresRequestSchema)` to create a new message.
+ * Describes the message kent.v1.WatchConsoleRequest.
+ * Use `create(WatchConsoleRequestSchema)` to create a new message.
  */
-export const WatchFiguresRequestSchema: GenMessage<WatchFiguresRequest> = /*@__PURE__*/
+export const WatchConsoleRequestSchema: GenMessage<WatchConsoleRequest> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 17);
 
 /**
- * @generated from message kent.v1.WatchFiguresResponse
+ * @generated from message kent.v1.WatchConsoleRequest.Figures
  */
-export type WatchFiguresResponse = Message<"kent.v1.WatchFiguresResponse"> & {
+export type WatchConsoleRequest_Figures = Message<"kent.v1.WatchConsoleRequest.Figures"> & {
   /**
-   * Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
-   * total. Every later message contains one second.
+   * To resume: the unix_seconds of the last second that the watcher has. 0: start with all seconds that the daemon has
+   * kept, which are those of the last fifteen minutes.
+   *
+   * @generated from field: int64 after_unix_seconds = 1;
+   */
+  afterUnixSeconds: bigint;
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleRequest.Figures.
+ * Use `create(WatchConsoleRequest_FiguresSchema)` to create a new message.
+ */
+export const WatchConsoleRequest_FiguresSchema: GenMessage<WatchConsoleRequest_Figures> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 17, 0);
+
+/**
+ * @generated from message kent.v1.WatchConsoleRequest.Table
+ */
+export type WatchConsoleRequest_Table = Message<"kent.v1.WatchConsoleRequest.Table"> & {
+  /**
+   * "spaces/SPACE".
+   *
+   * @generated from field: string parent = 1;
+   */
+  parent: string;
+
+  /**
+   * To resume: the last revision that the watcher has seen. Absent: start after the current revision.
+   *
+   * @generated from field: optional uint64 after_revision = 2;
+   */
+  afterRevision?: bigint | undefined;
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleRequest.Table.
+ * Use `create(WatchConsoleRequest_TableSchema)` to create a new message.
+ */
+export const WatchConsoleRequest_TableSchema: GenMessage<WatchConsoleRequest_Table> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 17, 1);
+
+/**
+ * @generated from message kent.v1.WatchConsoleResponse
+ */
+export type WatchConsoleResponse = Message<"kent.v1.WatchConsoleResponse"> & {
+  /**
+   * @generated from oneof kent.v1.WatchConsoleResponse.event
+   */
+  event: {
+    /**
+     * @generated from field: kent.v1.WatchConsoleResponse.Seconds seconds = 1;
+     */
+    value: WatchConsoleResponse_Seconds;
+    case: "seconds";
+  } | {
+    /**
+     * The first message for each table.
+     *
+     * @generated from field: kent.v1.WatchConsoleResponse.Begin begin = 2;
+     */
+    value: WatchConsoleResponse_Begin;
+    case: "begin";
+  } | {
+    /**
+     * @generated from field: kent.v1.WatchConsoleResponse.Edit edit = 3;
+     */
+    value: WatchConsoleResponse_Edit;
+    case: "edit";
+  } | {
+    /**
+     * The last message for the metrics or for a table that cannot be watched, or no longer.
+     *
+     * @generated from field: kent.v1.WatchConsoleResponse.Refused refused = 4;
+     */
+    value: WatchConsoleResponse_Refused;
+    case: "refused";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleResponse.
+ * Use `create(WatchConsoleResponseSchema)` to create a new message.
+ */
+export const WatchConsoleResponseSchema: GenMessage<WatchConsoleResponse> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 18);
+
+/**
+ * @generated from message kent.v1.WatchConsoleResponse.Seconds
+ */
+export type WatchConsoleResponse_Seconds = Message<"kent.v1.WatchConsoleResponse.Seconds"> & {
+  /**
+   * Oldest first. The first messages of a stream contain the past seconds, at most 900 in total. Every later message
+   * contains one second.
    *
    * @generated from field: repeated kent.v1.FiguresOfSecond seconds = 1;
    */
@@ -724,11 +832,99 @@ export type WatchFiguresResponse = Message<"kent.v1.WatchFiguresResponse"> & {
 };
 
 /**
- * Describes the message kent.v1.WatchFiguresResponse.
- * Use `create(WatchFiguresResponseSchema)` to create a new message.
+ * Describes the message kent.v1.WatchConsoleResponse.Seconds.
+ * Use `create(WatchConsoleResponse_SecondsSchema)` to create a new message.
  */
-export const WatchFiguresResponseSchema: GenMessage<WatchFiguresResponse> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18);
+export const WatchConsoleResponse_SecondsSchema: GenMessage<WatchConsoleResponse_Seconds> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 18, 0);
+
+/**
+ * @generated from message kent.v1.WatchConsoleResponse.Begin
+ */
+export type WatchConsoleResponse_Begin = Message<"kent.v1.WatchConsoleResponse.Begin"> & {
+  /**
+   * As in the request.
+   *
+   * @generated from field: string parent = 1;
+   */
+  parent: string;
+
+  /**
+   * Edits follow from the revision after this one on.
+   *
+   * @generated from field: uint64 revision = 2;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleResponse.Begin.
+ * Use `create(WatchConsoleResponse_BeginSchema)` to create a new message.
+ */
+export const WatchConsoleResponse_BeginSchema: GenMessage<WatchConsoleResponse_Begin> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 18, 1);
+
+/**
+ * @generated from message kent.v1.WatchConsoleResponse.Edit
+ */
+export type WatchConsoleResponse_Edit = Message<"kent.v1.WatchConsoleResponse.Edit"> & {
+  /**
+   * As in the request.
+   *
+   * @generated from field: string parent = 1;
+   */
+  parent: string;
+
+  /**
+   * @generated from field: kent.v1.HistoryEntry entry = 2;
+   */
+  entry?: HistoryEntry | undefined;
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleResponse.Edit.
+ * Use `create(WatchConsoleResponse_EditSchema)` to create a new message.
+ */
+export const WatchConsoleResponse_EditSchema: GenMessage<WatchConsoleResponse_Edit> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 18, 2);
+
+/**
+ * @generated from message kent.v1.WatchConsoleResponse.Refused
+ */
+export type WatchConsoleResponse_Refused = Message<"kent.v1.WatchConsoleResponse.Refused"> & {
+  /**
+   * @generated from oneof kent.v1.WatchConsoleResponse.Refused.topic
+   */
+  topic: {
+    /**
+     * @generated from field: bool figures = 1;
+     */
+    value: boolean;
+    case: "figures";
+  } | {
+    /**
+     * As in the request.
+     *
+     * @generated from field: string parent = 2;
+     */
+    value: string;
+    case: "parent";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Why, as the error of a WatchTable call for this table would say.
+   *
+   * @generated from field: google.rpc.Status status = 3;
+   */
+  status?: Status$1 | undefined;
+};
+
+/**
+ * Describes the message kent.v1.WatchConsoleResponse.Refused.
+ * Use `create(WatchConsoleResponse_RefusedSchema)` to create a new message.
+ */
+export const WatchConsoleResponse_RefusedSchema: GenMessage<WatchConsoleResponse_Refused> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 18, 3);
 
 /**
  * The metrics of one second.
@@ -1450,15 +1646,17 @@ export const Admin: GenService<{
     output: typeof StatusSchema;
   },
   /**
-   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
-   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
+   * Sends everything that changes in a console: the daemon's metrics of each second, and the edits of tables. One stream
+   * is enough for all pages of a browser, which has few connections. The metrics need the permission `operate`, like the
+   * complete answer of GetStatus; a table needs the same permission as in WatchTable. If one of these is refused, the
+   * stream says so and continues with the others. It ends when all are refused.
    *
-   * @generated from rpc kent.v1.Admin.WatchFigures
+   * @generated from rpc kent.v1.Admin.WatchConsole
    */
-  watchFigures: {
+  watchConsole: {
     methodKind: "server_streaming";
-    input: typeof WatchFiguresRequestSchema;
-    output: typeof WatchFiguresResponseSchema;
+    input: typeof WatchConsoleRequestSchema;
+    output: typeof WatchConsoleResponseSchema;
   },
   /**
    * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
