@@ -454,7 +454,6 @@ mod tests {
             ("kent clock trust", "similar"),
             ("kent series delete serial:A", "similar"),
             ("kent delete region r", "delegate"),
-            ("kent role delete r", "delegate"),
         ] {
             assert!(!message(line).contains(poor), "{line}: {}", message(line));
         }
