@@ -39,8 +39,12 @@ pub(super) async fn watch(
     session: &Session,
     WatchConsoleRequest { figures, tables }: WatchConsoleRequest,
 ) -> Result<impl Stream<Item = WatchConsoleResponse> + Send + 'static, Status> {
-    if tables.len() > TABLES_MAX {
-        let problem = format!("has {} tables, but may have at most {TABLES_MAX}", tables.len());
+    let problem = match (tables.len(), &figures) {
+        (0, None) => Some("names no table, and there are no figures: name something to watch".to_owned()),
+        (count, _) if count > TABLES_MAX => Some(format!("has {count} tables, but may have at most {TABLES_MAX}")),
+        _ => None,
+    };
+    if let Some(problem) = problem {
         return Err(status::from_invalid(&Invalid::new("tables", problem)));
     }
     // All parts of the stream share this permit.

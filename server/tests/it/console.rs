@@ -309,9 +309,11 @@ async fn err_what_cannot_be_watched_is_refused_and_the_rest_continues() {
     assert_eq!(watch.told().await, "spaces/default 1: create");
     let mut again = Watch::open(&daemon, &anyone, None, &[("spaces/other", None)]).await;
     assert_eq!([again.told().await, again.told().await], ["spaces/other NotFound", "the end"]);
-    let request = WatchConsoleRequest { figures: None, tables: vec![Table::default(); 65] };
-    let refused = daemon.admin().watch_console(request).await.expect_err("refused");
-    assert!(refused.code() == Code::InvalidArgument && refused.message().contains("at most 64"), "{refused}");
+    for (tables, expected) in [(0, "name something to watch"), (65, "at most 64")] {
+        let request = WatchConsoleRequest { figures: None, tables: vec![Table::default(); tables] };
+        let refused = daemon.admin().watch_console(request).await.expect_err("refused");
+        assert!(refused.code() == Code::InvalidArgument && refused.message().contains(expected), "{refused}");
+    }
 }
 
 #[tokio::test]

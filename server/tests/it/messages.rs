@@ -76,7 +76,10 @@ const REFUSED: [(&str, &[&str]); 86] = [
         &["has 2 subregions (\"old\", \"new\"), whose prefixes are 1 bit longer", "kent region tree --filter shut"],
     ),
     ("region delegate shut", &["has 2 subregions (\"old\", \"new\")"]),
-    ("region split new --by 1", &["subregion of \"shut\"", "kent region tree --filter shut"]),
+    (
+        "region split new --by 1 --new x:1",
+        &["subregion of \"shut\"", "can be subdivided", "kent region subdivide new --space default --by 1 --new x:1"],
+    ),
     ("region expand inner --by 1", &["is delegated", "(kent region ls --space default/inner)"]),
     (
         "region create orders --suffix 4",

@@ -89,7 +89,8 @@ impl Waiting {
         let Refusal { message, reason, .. } = Refusal::new(status);
         let is_limit = reason.is_some_and(|reason| reason == LIMIT);
         // An error of the connection, or of the client's own deadline, does not name the daemon.
-        let message = match status.source().is_some() || status.code() == Code::Cancelled {
+        let is_local = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+        let message = match status.source().is_some() || is_local {
             true => format!("no answer from {}: {message}", self.endpoints),
             false => message,
         };
