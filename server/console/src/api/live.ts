@@ -2,7 +2,6 @@
 // browser share one stream: shared.ts.
 import { ConnectError } from "@connectrpc/connect";
 import type { FiguresOfSecond, WatchConsoleResponse } from "../gen/kent/v1/admin_pb.ts";
-import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import { spaceName } from "../lib/names.ts";
 import { BASE, SIGNED_OUT, watchConsole } from "./calls.ts";
 import { type Refused, refusedBy } from "./refused.ts";
@@ -29,10 +28,9 @@ export function hearFigures(
   return shared.hear({ topic: FIGURES, seconds, failed });
 }
 
-/** Follows the edits of a space's table from now on, until the returned function is called. The table itself is not
- * included, because a page asks for the part that it shows. */
-export function hearEdits(space: string, edit: (entry: HistoryEntry) => void): () => void {
-  return shared.hear({ topic: spaceName(space), edit });
+/** Follows the revisions of a space's table until the returned function is called. */
+export function hearRevisions(space: string, revised: (revision: bigint) => void): () => void {
+  return shared.hear({ topic: spaceName(space), revised });
 }
 
 /** Ends what all tabs hear as the user who has signed out. */
@@ -59,7 +57,7 @@ function newsOf({ event }: WatchConsoleResponse): News | undefined {
       return { is: "begin", parent: event.value.parent, revision: event.value.revision };
     case "edit": {
       const { parent, entry } = event.value;
-      return entry && { is: "edit", parent, entry };
+      return entry && { is: "edit", parent, revision: entry.revision };
     }
     case "refused": {
       const { topic, status } = event.value;

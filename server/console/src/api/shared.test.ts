@@ -1,7 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
-import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import type { Refused } from "./refused.ts";
 import { type Channel, FIGURES, type Listener, type Means, type News, Shared, type Wanted } from "./shared.ts";
 
@@ -116,11 +115,7 @@ const seconds = (...ends: number[]): News => ({
   is: "seconds",
   seconds: ends.map((end) => ({ unixSeconds: BigInt(end) }) as FiguresOfSecond),
 });
-const edit = (parent: string, revision: bigint): News => ({
-  is: "edit",
-  parent,
-  entry: { revision } as HistoryEntry,
-});
+const edit = (parent: string, revision: bigint): News => ({ is: "edit", parent, revision });
 
 /** Follows a topic. Returns what was heard, as strings. */
 function hear(tab: Shared, topic: string) {
@@ -128,7 +123,7 @@ function hear(tab: Shared, topic: string) {
   const listener: Listener = {
     topic,
     seconds: (seconds) => heard.push(seconds.map(({ unixSeconds }) => unixSeconds).join(" ")),
-    edit: ({ revision }) => heard.push(`edit ${revision}`),
+    revised: (revision) => heard.push(`revision ${revision}`),
     failed: ({ kind }) => heard.push(kind),
   };
   return { heard, leave: tab.hear(listener) };
@@ -147,7 +142,9 @@ describe("the shared stream", () => {
     await settle();
     expect(browser.stream.wanted).toEqual({ tables: [{ parent: A }, { parent: B }] });
     await browser.stream.say({ is: "begin", parent: A, revision: 4n }, edit(A, 5n), edit(B, 9n));
-    expect([first.heard, second.heard, third.heard]).toEqual([["edit 5"], ["edit 9"], ["edit 5"]]);
+    // An edit between the page's own call and the start of the stream would be missed without the first revision.
+    const ofA = ["revision 4", "revision 5"];
+    expect([first.heard, second.heard, third.heard]).toEqual([ofA, ["revision 9"], ofA]);
   });
 
   test("ok_a_closed_leader_is_replaced_where_the_stream_was", async () => {
@@ -163,7 +160,7 @@ describe("the shared stream", () => {
     expect(browser.stream.wanted).toEqual({ tables: [{ parent: A, after: 1n }], figures: 2n });
     await browser.stream.say(edit(A, 2n), seconds(3));
     expect([second.heard, figures.heard]).toEqual([
-      ["edit 1", "edit 2"],
+      ["revision 0", "revision 1", "revision 2"],
       ["1 2", "3"],
     ]);
   });
@@ -216,7 +213,7 @@ describe("the shared stream", () => {
     await settle();
     const refused = (kind: Refused["kind"]): Refused => ({ kind, rule: "", message: "" });
     await browser.stream.say({ is: "refused", topic: B, refused: refused("no-permission") }, edit(A, 1n));
-    expect([first.heard, second.heard]).toEqual([["edit 1"], ["no-permission"]]);
+    expect([first.heard, second.heard]).toEqual([["revision 1"], ["no-permission"]]);
     await vi.advanceTimersByTimeAsync(20_000);
     expect(browser.streams.filter(({ wanted }) => wanted.tables.length === 2).length).toBe(1);
     // A page that is opened again asks again.
@@ -239,7 +236,7 @@ describe("the shared stream", () => {
     await settle();
     await browser.stream.say(edit(A, 1n), seconds(1), new ConnectError("gone", Code.Unavailable));
     expect([first.heard, second.heard]).toEqual([
-      ["edit 1", "unreachable"],
+      ["revision 1", "unreachable"],
       ["1", "unreachable"],
     ]);
     expect(browser.open).toEqual([]);
@@ -289,6 +286,6 @@ describe("the shared stream", () => {
     await settle();
     expect(browser.stream.wanted).toEqual({ tables: [{ parent: A, after: 1n }], figures: 1n });
     await browser.stream.say(edit(A, 2n));
-    expect(first.heard).toEqual(["edit 1", "edit 2"]);
+    expect(first.heard).toEqual(["revision 1", "revision 2"]);
   });
 });

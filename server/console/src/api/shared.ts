@@ -5,7 +5,6 @@
 // locks what all tabs show, reads one stream of all these topics, and passes each message on to the other tabs. All tabs
 // note what they hear, so that another tab can go on where the stream was when the leading tab closes.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
-import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import { joined } from "../lib/figures.ts";
 import { type Refused, refusedBy } from "./refused.ts";
 
@@ -19,7 +18,7 @@ export const FIGURES: Topic = "figures";
 export type News =
   | { is: "seconds"; seconds: FiguresOfSecond[] }
   | { is: "begin"; parent: Topic; revision: bigint }
-  | { is: "edit"; parent: Topic; entry: HistoryEntry }
+  | { is: "edit"; parent: Topic; revision: bigint }
   | { is: "refused"; topic: Topic; refused: Refused };
 
 /** What a stream is asked for, and where it begins. */
@@ -46,7 +45,9 @@ type Said =
 export interface Listener {
   topic: Topic;
   seconds?: (seconds: FiguresOfSecond[]) => void;
-  edit?: (entry: HistoryEntry) => void;
+  /** Called with the revision of each edit, and first with the revision from which the stream has the edits: the page may
+   * show an earlier one. */
+  revised?: (revision: bigint) => void;
   /** Called for each failure of the topic or of the stream. */
   failed?: (refused: Refused) => void;
 }
@@ -175,11 +176,10 @@ export class Shared {
         }
         break;
       case "begin":
-        this.#revisions.set(said.parent, said.revision);
+        this.#revise(said.parent, said.revision);
         break;
       case "edit":
-        this.#revisions.set(said.parent, said.entry.revision);
-        for (const { edit } of this.#of(said.parent)) edit?.(said.entry);
+        this.#revise(said.parent, said.revision);
         break;
       case "refused":
         // The daemon may no longer have the revision, so the next stream starts at the current one.
@@ -204,6 +204,11 @@ export class Shared {
         this.look();
         break;
     }
+  }
+
+  #revise(parent: Topic, revision: bigint) {
+    this.#revisions.set(parent, revision);
+    for (const { revised } of this.#of(parent)) revised?.(revision);
   }
 
   #fail(topics: Topic[], refused: Refused) {

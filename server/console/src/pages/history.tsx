@@ -9,7 +9,7 @@ import { format } from "../lib/format.ts";
 import { spaceName } from "../lib/names.ts";
 import { linkTo } from "../router.ts";
 import { type Load, useLoad } from "../ui/load.ts";
-import { SpaceChoice, useEdits } from "../ui/space.tsx";
+import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { toast } from "../ui/toast.tsx";
 import { momentOf } from "./time-slider.tsx";
@@ -20,8 +20,8 @@ const PAGE = 50;
 export function HistoryPage({ space, made }: { space: string; made: number }) {
   const app = useApp();
   const may = useMay();
-  const edited = useEdits(space);
-  const load = useHistory(spaceName(space), `${edited?.revision ?? ""} ${made}`);
+  const revision = useRevision(space);
+  const load = useHistory(spaceName(space), `${revision ?? ""} ${made}`);
   const bits = useLoad(
     async (signal) => (await regions.getSpace({ name: spaceName(space) }, { signal })).bits,
     [space],

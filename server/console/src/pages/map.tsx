@@ -17,7 +17,7 @@ import { linkTo, replaceRoute } from "../router.ts";
 import { Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
 import { Choice, Facts, Mark, Table } from "../ui/parts.tsx";
-import { SpaceChoice, useEdits } from "../ui/space.tsx";
+import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Problem } from "../ui/states.tsx";
 import { TimeSlider } from "./time-slider.tsx";
 
@@ -28,7 +28,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
   const { space, params, made, onDone } = props;
   const app = useApp();
   const offers = useNewRegions(space);
-  const edited = useEdits(space);
+  const revision = useRevision(space);
   const root = params.get("prefix") ?? "";
   const at = BigInt(/^\d+$/.test(params.get("at") ?? "") ? (params.get("at") ?? "0") : "0");
   const view: View = params.get("view") === "morton" ? "morton" : "icicle";
@@ -36,10 +36,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
   const picked = params.get("pick") ?? undefined;
   const [pointed, setPointed] = useState<MapCell>();
   const [asks, setAsks] = useState(false);
-  const load = useLoad(
-    (signal) => askMap(space, root, at, signal),
-    [space, root, at, at === 0n ? edited?.revision : 0, made],
-  );
+  const load = useLoad((signal) => askMap(space, root, at, signal), [space, root, at, at === 0n ? revision : 0, made]);
 
   const link = (over: Record<string, string | undefined>) =>
     linkTo("map", [space], {
@@ -138,7 +135,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
       <TimeSlider
         space={space}
         at={at}
-        news={`${edited?.revision ?? ""} ${made}`}
+        news={`${revision ?? ""} ${made}`}
         onMove={(revision) => replaceRoute(link({ at: revision === 0n ? undefined : revision.toString() }))}
       />
       {part && <Cells part={part} onPick={(prefix) => replaceRoute(link({ pick: prefix }))} />}

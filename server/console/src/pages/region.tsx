@@ -13,7 +13,7 @@ import { linkTo, replaceRoute } from "../router.ts";
 import { Bar, Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
 import { Facts, Mark, Table, Tabs } from "../ui/parts.tsx";
-import { useEdits } from "../ui/space.tsx";
+import { useRevision } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { Timeline, useHistory } from "./history.tsx";
 
@@ -22,8 +22,8 @@ type Tab = "details" | "history";
 /** The page. */
 export function RegionPage(props: { space: string; region: string; params: URLSearchParams; made: number }) {
   const { space, region: id, params, made } = props;
-  const edited = useEdits(space);
-  const news = `${edited?.revision ?? ""} ${made}`;
+  const revision = useRevision(space);
+  const news = `${revision ?? ""} ${made}`;
   const name = regionName(space, id);
   const tab: Tab = params.get("tab") === "history" ? "history" : "details";
   const load = useLoad((signal) => regions.getRegion({ name }, { signal }), [name, news]);

@@ -1,8 +1,8 @@
-// Choosing the space that a page shows, and following the new edits of its table.
+// Choosing the space that a page shows, and following the revisions of its table.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
-import { hearEdits } from "../api/live.ts";
-import type { HistoryEntry, Space } from "../gen/kent/v1/regions_pb.ts";
+import { hearRevisions } from "../api/live.ts";
+import type { Space } from "../gen/kent/v1/regions_pb.ts";
 import { spaceOf } from "../lib/names.ts";
 import { useLoad } from "./load.ts";
 
@@ -30,9 +30,9 @@ export function SpaceChoice({ space, linkOf }: { space: string; linkOf: (space: 
   );
 }
 
-/** Returns the last edit of any user since the page was opened. */
-export function useEdits(space: string): HistoryEntry | undefined {
-  const [last, setLast] = useState<HistoryEntry>();
-  useEffect(() => hearEdits(space, setLast), [space]);
-  return last;
+/** Returns the newest revision of a space's table that the page has heard of. A page that shows an earlier one reloads. */
+export function useRevision(space: string): bigint | undefined {
+  const [revision, setRevision] = useState<bigint>();
+  useEffect(() => hearRevisions(space, setRevision), [space]);
+  return revision;
 }
