@@ -47,7 +47,7 @@ pub(crate) struct BystanderArgs {
     data: Option<PathBuf>,
 }
 
-/// The upper bound of the ratio of latencies.
+/// The upper bound of the p99 latency beside other calls, relative to that of grants alone.
 const COST: Bound = Bound::AtMost(1.5);
 /// The maximum number of identifiers per call to `Codec.Inspect`.
 const TEXTS: usize = 1000;

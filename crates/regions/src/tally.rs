@@ -135,7 +135,7 @@ const fn unwrapped(sum: u128, is_some: bool) -> Count {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies(Node);
 
-/// The tally of the regions that begin with a prefix.
+/// The tally of the regions below a prefix.
 #[derive(Clone, Debug, Default)]
 struct Node {
     tally: Tally,

@@ -284,7 +284,7 @@ mod tests {
             let plan = apply(&mut table, &edit);
             let mut issued = table.clone();
             issued.issue(heir, 2).expect("16 fit");
-            // A reversal would move an identifier out of the all-zero subregion.
+            // After the subdivision, a reversal would move an identifier out of the all-zero subregion.
             let undone = issued.undo(&plan.changes, false);
             assert_eq!(undone.is_ok(), heir == "r", "{undone:?}");
             if let Ok(undo) = undone {

@@ -154,7 +154,7 @@ impl Pems {
         Ok(Contents { ca: self.ca.as_ref().map(|ca| ca.read(CA)).transpose()?, identity })
     }
 
-    /// Returns the files. There are none if all certificates were given as text.
+    /// Returns the files. There are none if all certificates and keys were given as text.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let (certificate, key) = self.identity.as_ref().map(|(certificate, key)| (certificate, key)).unzip();
         [self.ca.as_ref(), certificate, key].into_iter().flatten().filter_map(|pem| match pem {

@@ -138,7 +138,8 @@ struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
     caller: Caller,
-    /// Whether the caller may see the key of the scrambled orders. Leases contain the key, too.
+    /// Whether the caller may see the key of the scrambled orders. A caller that may lease may see it, because leases
+    /// contain it.
     with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
 }

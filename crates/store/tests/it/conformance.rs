@@ -308,7 +308,7 @@ async fn behave_like_a_map(store: &S) {
 type Guards = Vec<(u8, bool)>;
 type Writes = BTreeMap<u8, Option<Vec<u8>>>;
 
-/// Generates guards and writes of a few keys, so that transactions conflict. One guard in eight is wrong.
+/// Generates guards and writes of a few keys, so that transactions conflict. On average, one guard in eight is wrong.
 fn any_txn() -> impl Strategy<Value = (Guards, Writes)> {
     let guards = prop::collection::vec((0..6_u8, prop::bool::weighted(0.125)), 0..3);
     let writes = prop::collection::btree_map(0..6_u8, prop::option::of(any::<Vec<u8>>()), 0..4);

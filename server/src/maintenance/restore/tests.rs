@@ -198,7 +198,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     let restored = |older: Option<Backup>| {
         let newer = of(TAKEN, 700, true);
         let older = older.map(|older| OlderBackup::of(Path::new("older"), older, &newer).expect("older"));
-        // The region is large enough for the skipped numbers.
+        // Make the region large enough for the skipped numbers.
         let mut newer = newer;
         let record = newer.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
         let known = stored::decode_region(&record.1, RegionNumber(0), Count::ZERO).expect("a region");

@@ -47,7 +47,7 @@ fn delay(disk: &MemoryStore, prefix: Key) {
     });
 }
 
-/// Waits until the replicas know each other's edits.
+/// Waits long enough for the replicas to know each other's edits.
 async fn settle() {
     time::sleep(Duration::from_millis(200)).await;
 }
