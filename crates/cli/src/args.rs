@@ -241,6 +241,7 @@ Examples:
 
 const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
 {"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer as well, and does not end the run.
+The exit code is 0 even if answers are errors: check "ok" of each answer.
 
 Examples:
   echo '{"verb":"uuid.inspect","in":{"uuid":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}}' | kent codec

@@ -82,7 +82,9 @@ pub fn parse_id(text: &str) -> Result<TypedId, String> {
 /// Returns the problem of a number as a spreadsheet shows a long one: 1.29704E+19.
 pub(crate) fn rounded(text: &str) -> Option<String> {
     let (digits, exponent) = text.split_once(['e', 'E'])?;
-    let is_rounded = digits.contains('.') && digits.parse::<f64>().is_ok() && exponent.parse::<u8>().is_ok();
+    let is_rounded = digits.contains(['.', ','])
+        && digits.replacen(',', ".", 1).parse::<f64>().is_ok()
+        && exponent.parse::<u8>().is_ok();
     is_rounded.then(|| {
         format!(
             "{text:?} is a rounded number, so its last digits are lost: expected all digits (a spreadsheet keeps them in columns with \
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn err_a_rounded_number_has_lost_digits() {
-        for text in ["1.29704E+19", "1.2970366E+19", "4.5e7"] {
+        for text in ["1.29704E+19", "1.2970366E+19", "4.5e7", "1,29704E+19"] {
             let read = parse_id(text).expect_err("rounded");
             let inspected = crate::inspect(text, &crate::Reading::default()).expect_err("rounded").message;
             for error in [read, inspected] {
