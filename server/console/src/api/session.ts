@@ -45,12 +45,22 @@ export async function signIn(token: string): Promise<string | undefined> {
   }).catch(() => undefined);
   if (!response) return UNREACHABLE;
   if (response.ok) return undefined;
+  // The daemon's own message is about headers.
+  if (response.status === 401 && !(await reasonsOf(response.clone())).includes("CREDENTIAL_ENDED")) {
+    return "The daemon does not know this token. Paste the whole token, which begins with kent_.";
+  }
   return (await messageOf(response)) || "The daemon does not accept this token.";
 }
 
 /** Deletes the cookie. */
 export async function signOut(): Promise<void> {
   await fetch(ADDRESS, { method: "DELETE", headers: MARK }).catch(() => undefined);
+}
+
+/** The reasons of a refusal: those of its details. */
+async function reasonsOf(response: Response): Promise<string[]> {
+  const { details = [] } = await response.json().catch(() => ({}));
+  return details.map((detail: { debug?: { reason?: string } }) => detail.debug?.reason ?? "");
 }
 
 async function messageOf(response: Response): Promise<string> {

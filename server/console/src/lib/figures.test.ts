@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { FiguresOfSecondSchema } from "../gen/kent/v1/admin_pb.ts";
-import { bySource, joined, latest, ofDaemon, SECONDS, timesOf } from "./figures.ts";
+import { bySource, isolated, joined, latest, ofDaemon, SECONDS, timesOf } from "./figures.ts";
 
 const second = (at: number, grants: Record<string, bigint> = {}, p99?: number) =>
   create(FiguresOfSecondSchema, {
@@ -38,4 +38,9 @@ describe("figures", () => {
     expect(latest(line)).toBe(5);
     expect(latest({ name: "", values: [] })).toBeUndefined();
   });
+});
+
+test("ok_values_without_a_neighbor_get_points", () => {
+  expect(isolated([1, null, 2, 3, null, 4])).toEqual([0, 5]);
+  expect(isolated([])).toEqual([]);
 });

@@ -66,3 +66,9 @@ export function ofDaemon(
 export function latest({ values }: Line): number | undefined {
   return values.findLast((value) => value !== null) ?? undefined;
 }
+
+/** Returns the indexes of the values without a neighbor. A line cannot show these, so they need points. */
+export function isolated(values: ArrayLike<number | null | undefined>): number[] {
+  const has = (at: number) => values[at] !== null && values[at] !== undefined;
+  return Array.from(values, (_, at) => at).filter((at) => has(at) && !has(at - 1) && !has(at + 1));
+}

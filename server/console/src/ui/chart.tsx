@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { type Line, latest } from "../lib/figures.ts";
+import { isolated, type Line, latest } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 import { Mark } from "./parts.tsx";
 
@@ -61,7 +61,7 @@ export function Chart(props: {
             stroke: color(COLORS[index % COLORS.length] ?? ""),
             dash: DASHES[index % DASHES.length] ?? [],
             width: 2,
-            points: { show: false },
+            points: { show: true, size: 4, filter: (plot: uPlot, line: number) => isolated(plot.data[line] ?? []) },
           })),
         ],
       },
