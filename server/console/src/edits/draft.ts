@@ -268,6 +268,7 @@ export function toCall(draft: Draft): Checked {
         request.policy = { cap, strict: draft.strict, ...(expansion ? { autoExpand: expansion } : {}) };
         request.policyMask = { paths };
       }
+      if (Object.keys(request).length === 1) problems["owner"] = "Change at least one field.";
       send = (regions, common, options) => regions.updateRegion({ ...request, ...common }, options);
       break;
     }
