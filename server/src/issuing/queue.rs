@@ -118,7 +118,8 @@ impl Waiter {
     /// Answers the request, unless it is answered already.
     pub(crate) fn answer(&mut self, outcome: Outcome) {
         if let Some(answer) = self.answer.take() {
-            // OK because a caller that has disconnected can send its request ID again.
+            // OK because the grant stays recorded: a caller that has disconnected can send its request ID again. Without
+            // one, its numbers are lost.
             let _ = answer.send(outcome);
         }
     }
