@@ -27,7 +27,7 @@ use crate::{
                   identifiers over gRPC. Settings come from the --config file, then KENT_* variables, then flags.",
     after_help = "Example: kentd --data /var/lib/kent --listen 127.0.0.1:7600"
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// TOML file with settings; its keys have the same names as the flags.
     #[arg(long, env = "KENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct Args {
 
 /// The commands that `kentd` runs instead of serving.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Create a new store from a backup, or from an old copy of a data directory.
     ///
     /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter
@@ -78,7 +78,7 @@ impl Args {
     /// # Errors
     ///
     /// The error from clap, with the help of the option concerned: its purpose, its range and its default.
-    pub fn read() -> Result<Self, clap::Error> {
+    pub(crate) fn read() -> Result<Self, clap::Error> {
         Self::parse_line(&env::args_os().collect::<Vec<_>>())
     }
 
@@ -95,7 +95,7 @@ impl Args {
     /// # Errors
     ///
     /// The directory or a page cannot be written.
-    pub fn write_manual(dir: &Path) -> io::Result<()> {
+    pub(crate) fn write_manual(dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)?;
         clap_mangen::generate_to(Self::command(), dir)
     }
@@ -105,7 +105,7 @@ impl Args {
     /// # Errors
     ///
     /// [`ConfigError`] if the file or a value cannot be used.
-    pub fn into_config(self) -> Result<Config, ConfigError> {
+    pub(crate) fn into_config(self) -> Result<Config, ConfigError> {
         let file = match self.config {
             Some(path) => Settings::read(&path)?,
             None => Settings::default(),

@@ -11,10 +11,10 @@ mod line;
 mod place;
 mod refusals;
 
-pub use event::{By, Event, Outcome};
-pub use layer::Audit;
-pub(crate) use layer::{AuditCounts, counts};
-pub use place::{AuditArgs, AuditTo, Rotation};
+pub(crate) use event::{By, Event, Outcome};
+pub(crate) use layer::{Audit, AuditCounts, counts};
+pub use place::AuditArgs;
+pub(crate) use place::{AuditTo, Rotation};
 
 /// The `tracing` target of audit events.
 pub(crate) const TARGET: &str = "audit";

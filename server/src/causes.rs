@@ -6,7 +6,7 @@ use kent_tls::explained;
 use rustix::io::Errno;
 
 /// Formats an error and its causes on one line.
-pub fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     let mut lacks_files = is_about_open_files(error);

@@ -59,7 +59,7 @@ use crate::{
 
 /// A running daemon.
 #[derive(Debug)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     node: Node,
     store: Arc<dyn Store>,
     /// Keeps other processes on this machine from serving a copy of the embedded store.
@@ -196,7 +196,7 @@ impl Daemon {
     /// # Errors
     ///
     /// [`StartError`].
-    pub async fn start(config: Config) -> Result<Self, StartError> {
+    pub(crate) async fn start(config: Config) -> Result<Self, StartError> {
         let mut grpc = listen(&config).await?;
         let http = bind("http", config.set.http).await?;
         let http_address = http.local_addr().unwrap_or(config.set.http);
@@ -314,22 +314,22 @@ impl Daemon {
     }
 
     /// The configured addresses of the gRPC port, separated by commas.
-    pub fn grpc_addresses(&self) -> &str {
+    pub(crate) fn grpc_addresses(&self) -> &str {
         &self.grpc
     }
 
     /// The address of the HTTP port.
-    pub fn http_address(&self) -> SocketAddr {
+    pub(crate) fn http_address(&self) -> SocketAddr {
         self.http
     }
 
     /// Returns why the daemon cannot grant from some sources, or an empty list if it can grant from all.
-    pub fn reasons_not_ready(&self) -> Vec<String> {
+    pub(crate) fn reasons_not_ready(&self) -> Vec<String> {
         self.node.engine().readiness().reasons()
     }
 
     /// Completes when a task of the daemon has failed, so that the daemon must stop.
-    pub async fn failed(&self) {
+    pub(crate) async fn failed(&self) {
         tokio::select! {
             () = self.node.tasks().failed().cancelled() => {}
             () = self.ports.failed().cancelled() => {}
@@ -337,14 +337,14 @@ impl Daemon {
     }
 
     /// Whether the store was replaced or rolled back. A restarted daemon would not know what was issued since then.
-    pub fn is_store_replaced(&self) -> bool {
+    pub(crate) fn is_store_replaced(&self) -> bool {
         // A task that fails for this reason may end before the reason is recorded.
         let is_exchanged = || self.store.peers().is_some_and(|peers| peers.exchanged().now_or_never().is_some());
         self.node.tasks().is_store_replaced() || is_exchanged()
     }
 
     /// Drains, writes the exact ceilings to the store, and closes it. Returns true if all requests in flight finished.
-    pub async fn stop(self) -> bool {
+    pub(crate) async fn stop(self) -> bool {
         // From here on the health service reports not serving, streams end after their current answer, the ports accept
         // no more connections, and calls in flight finish.
         self.node.engine().draining().cancel();

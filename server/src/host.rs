@@ -10,7 +10,7 @@ pub mod clock;
 pub(crate) mod computing;
 pub(crate) mod deadline;
 pub mod entropy;
-pub mod flight;
+pub(crate) mod flight;
 pub(crate) mod latency;
 pub(crate) mod process;
 pub(crate) mod tasks;

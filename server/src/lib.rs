@@ -5,6 +5,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `program` | the program `kentd`: its signals, its exit codes, and the dialogs of `restore` and `migrate` |
 //! | `args`, `config` | the command line; settings from file, environment and flags |
 //! | `daemon` | how the daemon starts and stops |
 //! | `node` | a daemon without ports, for the simulator |
@@ -35,7 +36,7 @@
 
 mod access;
 mod args;
-pub mod audit;
+mod audit;
 mod auth;
 mod budgets;
 mod causes;
@@ -55,23 +56,23 @@ mod maintenance;
 mod metrics;
 mod node;
 pub mod probe;
+mod program;
 mod readiness;
 mod recording;
 mod records;
 mod service;
 mod status;
 mod tables;
-pub mod telemetry;
+mod telemetry;
 mod transport;
 
-pub use args::{Args, Command};
-pub use causes::chain;
+pub use audit::AuditArgs;
 pub use config::{
     AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, Origins, RegionPatterns,
-    Settings, Span, StoreKind, TlsSettings, Values, misspelt_variables,
+    Settings, Span, StoreKind, TlsSettings, Values,
 };
-pub use daemon::{Daemon, StartError, attest, transport};
-pub use host::{Environment, clock, entropy, flight};
+pub use daemon::{StartError, attest, transport};
+pub use host::{Environment, clock, entropy};
 pub use maintenance::{
     archive::{FromArchive, NotRestored},
     backup::BadBackup,
@@ -81,6 +82,7 @@ pub use maintenance::{
     witness::WitnessError,
 };
 pub use node::Node;
+pub use program::run;
 pub use records::{
     failure::{LoadError, StoreFailure},
     founding::NotWhole,

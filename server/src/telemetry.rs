@@ -21,7 +21,7 @@ use tracing_subscriber::{
 
 pub(crate) use self::level::{Change, Filters, change};
 use self::repeats::Limited;
-pub use self::repeats::Repeats;
+pub(crate) use self::repeats::Repeats;
 use crate::{
     audit::{Audit, AuditTo, By, Event, Outcome, Rotation},
     config::{Config, LogFormat},
@@ -29,7 +29,7 @@ use crate::{
 
 /// Why the logs cannot be written.
 #[derive(Debug, Error)]
-pub enum NoLogs {
+pub(crate) enum NoLogs {
     /// The log filter is not valid.
     #[error("log {}", .0.problem("kentd --log"))]
     BadFilter(BadFilter),
@@ -45,7 +45,7 @@ pub enum NoLogs {
 
 /// A log filter that is not valid.
 #[derive(Debug)]
-pub struct BadFilter {
+pub(crate) struct BadFilter {
     filter: String,
     /// The part of the filter that is not valid.
     part: String,
@@ -68,7 +68,7 @@ impl BadFilter {
 /// # Errors
 ///
 /// [`NoLogs`].
-pub fn check(config: &Config) -> Result<(), NoLogs> {
+pub(crate) fn check(config: &Config) -> Result<(), NoLogs> {
     parse_filter(&config.set.log).map(drop).map_err(NoLogs::BadFilter)
 }
 
@@ -79,7 +79,7 @@ pub fn check(config: &Config) -> Result<(), NoLogs> {
 /// # Errors
 ///
 /// [`NoLogs`].
-pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
+pub(crate) fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
     let filter = level::start(&config.set.log).map_err(NoLogs::BadFilter)?;
     let repeats = Repeats::default();
     let logs = layer(config.set.log_format, std::io::stderr().is_terminal(), std::io::stderr, repeats.clone());
@@ -97,14 +97,14 @@ pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
 /// # Errors
 ///
 /// [`NoLogs`] if the file cannot be opened.
-pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
+pub(crate) fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
     let audit = Audit::open(to, rotation, true).map_err(|source| unwritable(to, source))?;
     tracing_subscriber::registry().with(audit.clone()).init();
     Ok(audit)
 }
 
 /// Turns the log level `debug` on or off when SIGUSR1 arrives.
-pub fn toggle_debug() {
+pub(crate) fn toggle_debug() {
     // OK because `debug` is a valid filter, and the filter of the settings has been checked.
     if let Ok(Some(filters)) = change(Some(Change::ToggleDebug)) {
         info!(filter = filters.present, previous = filters.previous, "the filter of the log has changed (SIGUSR1)");

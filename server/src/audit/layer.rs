@@ -24,7 +24,7 @@ use crate::host::clock::{Clock, SystemClock};
 
 /// The audit log of this process.
 #[derive(Clone, Debug)]
-pub struct Audit {
+pub(crate) struct Audit {
     state: Arc<Mutex<State>>,
     /// Where the audit log is written.
     place: String,
@@ -75,7 +75,7 @@ impl Audit {
     /// # Errors
     ///
     /// If the file cannot be opened.
-    pub fn open(to: &AuditTo, rotation: Rotation, is_required: bool) -> io::Result<Self> {
+    pub(crate) fn open(to: &AuditTo, rotation: Rotation, is_required: bool) -> io::Result<Self> {
         let output = match to {
             AuditTo::Stderr => Output::Stderr,
             AuditTo::File(path) => Output::File(RotatingFile::open(path, rotation)?),
@@ -90,18 +90,18 @@ impl Audit {
     }
 
     /// Completes when an event could not be written although the settings require the audit log.
-    pub async fn failed(&self) {
+    pub(crate) async fn failed(&self) {
         self.failed.cancelled().await;
     }
 
     /// Takes the error of the last failed write, if there is one.
-    pub fn take_failure(&self) -> Option<io::Error> {
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
         self.state().failure.take()
     }
 
     /// Once per second, writes the due summaries of repeated refusals, and logs why events could not be written. This
     /// method never returns.
-    pub async fn report(&self) {
+    pub(crate) async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;
             self.write_due(self.clock.steady());
@@ -109,7 +109,7 @@ impl Audit {
     }
 
     /// Writes the remaining summaries, and logs the last failure, before the process ends.
-    pub fn report_rest(&self) {
+    pub(crate) fn report_rest(&self) {
         self.write_due(Duration::MAX);
     }
 

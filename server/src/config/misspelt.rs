@@ -32,7 +32,7 @@ pub(super) fn known(key: &str) -> Option<Arg> {
 
 /// Returns the misspelled variables: those that neither program reads but that resemble a known one. Each comes with
 /// the known variable that was probably meant.
-pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
+pub(crate) fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
     let known: Vec<String> = settings.chain(OTHER_VARIABLES.map(ToOwned::to_owned)).collect();
     let ours = names.filter(|name| name.starts_with("KENT_") && !known.contains(name));

@@ -234,7 +234,7 @@ pub(crate) fn events() -> (Vec<Recorded>, u64) {
 
 /// Writes the events that are not in the log yet, oldest first. Does nothing while another thread uses the recorder, or
 /// if this thread panicked while it recorded an event.
-pub fn log() {
+pub(crate) fn log() {
     let events = match RING.try_lock() {
         Ok(mut ring) => ring.take_unlogged(),
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take_unlogged(),
@@ -248,7 +248,7 @@ pub fn log() {
 }
 
 /// Adds a panic hook that writes the events to the log after the panic message.
-pub fn log_on_panic() {
+pub(crate) fn log_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         before(panic);

@@ -34,7 +34,7 @@ const TARGET: &str = "kentd::repeated";
 
 /// The places in the code that have written a warning or an error.
 #[derive(Clone, Debug, Default)]
-pub struct Repeats {
+pub(crate) struct Repeats {
     places: Arc<Mutex<HashMap<Identifier, Place>>>,
     clock: SystemClock,
 }
@@ -86,7 +86,7 @@ impl Repeats {
 
     /// Once per second, writes how many messages were left out, unless a later message has reported this. This method
     /// never returns.
-    pub async fn report(&self) {
+    pub(crate) async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;
             self.write_held(self.clock.steady());
@@ -94,7 +94,7 @@ impl Repeats {
     }
 
     /// Writes how many messages were left out. To be called when the process ends.
-    pub fn report_rest(&self) {
+    pub(crate) fn report_rest(&self) {
         self.write_held(Duration::MAX);
     }
 

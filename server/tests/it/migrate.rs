@@ -8,7 +8,7 @@ use kent_proto::v1::{
 };
 use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, SledOptions, SledStore, Store, Txn};
 use kent_test_etcd::Etcd;
-use kentd::{EtcdSettings, MigrateArgs, Migration, audit::AuditArgs};
+use kentd::{AuditArgs, EtcdSettings, MigrateArgs, Migration};
 use tokio::sync::Notify;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, kentd_binary, request, state_home};

@@ -6,24 +6,25 @@
 
 use std::{future, io, time::Duration};
 
-use kentd::Daemon;
 use sd_notify::NotifyState;
 use tokio::time::{self, MissedTickBehavior};
 use tracing::warn;
 
+use crate::daemon::Daemon;
+
 /// Reports that the daemon serves.
-pub(crate) fn report_serving(daemon: &Daemon) {
+pub(super) fn report_serving(daemon: &Daemon) {
     report(sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status(daemon))]));
 }
 
 /// Reports that the daemon is stopping.
-pub(crate) fn report_stopping() {
+pub(super) fn report_stopping() {
     report(sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]));
 }
 
 /// Reports twice per watchdog interval that the daemon works, and whether it can grant. A daemon that hangs reports
 /// nothing, so the manager restarts it. This function never returns.
-pub(crate) async fn report_alive(daemon: &Daemon) {
+pub(super) async fn report_alive(daemon: &Daemon) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return future::pending().await };
     let mut ticks = time::interval((interval / 2).max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

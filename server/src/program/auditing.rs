@@ -2,7 +2,7 @@
 
 use std::{env, future::Future};
 
-use kentd::{
+use crate::{
     audit::{Audit, AuditArgs, By, Event, Outcome, Rotation},
     telemetry::{self, NoLogs},
 };

@@ -5,13 +5,12 @@ use std::{
     process::ExitCode,
 };
 
-use kentd::{MigrateArgs, MigrateError, Migration};
-
 use super::{
     auditing::audited,
     fail,
     restoring::{ask, list_skips},
 };
+use crate::maintenance::migrate::{MigrateArgs, MigrateError, Migration};
 
 pub(super) async fn run(args: &MigrateArgs) -> ExitCode {
     match migrate(args).await {

@@ -5,11 +5,13 @@ use std::{
     process::ExitCode,
 };
 
+use super::{auditing::audited, fail};
+use crate::maintenance::{
+    archive::FromArchive,
+    restore::{Restore, RestoreArgs, RestoreError, Skip},
+};
 use kent_ids::{counted_be, grouped};
 use kent_regions::Count;
-use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
-
-use super::{auditing::audited, fail};
 
 /// The maximum number of known and of unknown counters to list; the rest are only counted.
 const LISTED_MAX: usize = 40;
