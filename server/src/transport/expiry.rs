@@ -13,7 +13,7 @@ use prometheus_client::{
 };
 use tokio_rustls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer, pem::PemObject};
 use tracing::warn;
-use x509_parser::parse_x509_crl;
+use x509_cert::{crl::CertificateList, der::Decode};
 
 use super::peer::Certificate;
 
@@ -104,9 +104,6 @@ fn first_end(pem: &[u8]) -> Option<Duration> {
 /// When the first of these revocation lists expires.
 fn first_update(pem: &[u8]) -> Option<Duration> {
     let lists = CertificateRevocationListDer::pem_slice_iter(pem).filter_map(Result::ok);
-    let updates = lists.filter_map(|list| {
-        let (_, list) = parse_x509_crl(&list).ok()?;
-        u64::try_from(list.next_update()?.timestamp()).ok()
-    });
-    updates.min().map(Duration::from_secs)
+    let lists = lists.filter_map(|list| <CertificateList>::from_der(&list).ok());
+    lists.filter_map(|list| Some(list.tbs_cert_list.next_update?.to_unix_duration())).min()
 }

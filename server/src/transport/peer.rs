@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
-use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
+use x509_cert::{
+    der::{Decode, Error},
+    ext::pkix::{SubjectAltName, name::GeneralName},
+};
 
 use crate::{
     auth::{Credentials, KnownCaller, NamedCertificate},
@@ -107,20 +110,23 @@ impl Certificate {
     /// # Errors
     ///
     /// If the bytes are not an X.509 certificate.
-    pub(crate) fn read(der: &CertificateDer<'_>) -> Result<Self, nom::Err<X509Error>> {
-        let (_, certificate) = parse_x509_certificate(der)?;
-        let names = certificate.subject_alternative_name().ok().flatten();
-        let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
+    pub(crate) fn read(der: &CertificateDer<'_>) -> Result<Self, Error> {
+        let certificate = x509_cert::Certificate::from_der(der)?;
+        let certificate = certificate.tbs_certificate();
+        let names = certificate.get_extension::<SubjectAltName>().ok().flatten();
+        let names = names.map(|(_, names)| names.0).unwrap_or_default();
         let uri = names.iter().find_map(|name| match name {
-            GeneralName::URI(uri) => Some(*uri),
+            GeneralName::UniformResourceIdentifier(uri) => Some(uri),
             _ => None,
         });
         let dns = names.iter().find_map(|name| match name {
-            GeneralName::DNSName(dns) => Some(*dns),
+            GeneralName::DnsName(dns) => Some(dns),
             _ => None,
         });
-        let not_after = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-        Ok(Self { name: uri.or(dns).map(str::to_owned), not_after: Duration::from_secs(not_after) })
+        Ok(Self {
+            name: uri.or(dns).map(|name| name.as_str().to_owned()),
+            not_after: certificate.validity().not_after.to_unix_duration(),
+        })
     }
 
     /// The certificate as a credential, if it has a name.

@@ -29,7 +29,11 @@ use tokio_rustls::rustls::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use x509_parser::{parse_x509_certificate, prelude::X509Version};
+use x509_cert::{
+    Version,
+    der::Decode,
+    ext::pkix::{BasicConstraints, SubjectAltName},
+};
 
 use super::{
     expiry::{CertificateMetrics, Expiry},
@@ -91,7 +95,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
         /// The problem.
-        source: rustls::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A certificate in the CA file is not a CA certificate.
     #[error(
@@ -262,8 +266,8 @@ fn verifiers(
     let unfit = |source| TlsError::Pem { setting: "tls-client-ca", needed: "the certificates of CAs", source };
     let cas = kent_tls::certificates(cas, path.display()).map_err(unfit)?;
     for ca in &cas {
+        roots.add(ca.clone()).map_err(|error| TlsError::Ca { path: path.to_owned(), source: error.into() })?;
         check_ca(path, ca)?;
-        roots.add(ca.clone()).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
     }
     let crls = match crl {
         Some((path, pem)) => {
@@ -292,14 +296,15 @@ fn verifiers(
 /// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check the certificates that
 /// it trusts, so such a caller could sign certificates with the names of others.
 fn check_ca(path: &Path, ca: &CertificateDer<'_>) -> Result<(), TlsError> {
-    match parse_x509_certificate(ca) {
-        // Certificates of version 1 do not say whether they are CA certificates.
-        Ok((_, read)) if !read.is_ca() && read.version() != X509Version::V1 => {
-            Err(TlsError::NotACa { path: path.to_owned(), subject: read.subject().to_string() })
-        }
-        // `RootCertStore::add` reports what is not a certificate.
-        _ => Ok(()),
+    let unreadable = |error: x509_cert::der::Error| TlsError::Ca { path: path.to_owned(), source: error.into() };
+    let ca = x509_cert::Certificate::from_der(ca).map_err(unreadable)?;
+    let ca = ca.tbs_certificate();
+    let constraints = ca.get_extension::<BasicConstraints>().map_err(unreadable)?;
+    // Certificates of version 1 do not say whether they are CA certificates.
+    if ca.version() == Version::V1 || constraints.is_some_and(|(_, constraints)| constraints.ca) {
+        return Ok(());
     }
+    Err(TlsError::NotACa { path: path.to_owned(), subject: ca.subject().to_string() })
 }
 
 fn config(
@@ -341,8 +346,8 @@ fn config(
 /// Returns a warning if the daemon's certificate names no host.
 fn nameless(files: &TlsFiles, contents: &Contents) -> Option<String> {
     let chain = kent_tls::certificates(&contents.cert, "").ok()?;
-    let (_, certificate) = parse_x509_certificate(chain.first()?).ok()?;
-    let has_names = !matches!(certificate.subject_alternative_name(), Ok(None));
+    let certificate = x509_cert::Certificate::from_der(chain.first()?).ok()?;
+    let has_names = !matches!(certificate.tbs_certificate().get_extension::<SubjectAltName>(), Ok(None));
     (!has_names).then(|| {
         format!(
             "the certificate {} (tls-cert) has no subject alternative names, so clients accept it for no host: a common name does not count",
