@@ -12,20 +12,20 @@ pub mod pieces;
 pub mod stored;
 
 /// Generated code of package `kent.v1`.
-#[allow(missing_docs, unreachable_pub, clippy::all)]
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 pub mod v1 {
     pub use prost_types::FieldMask;
 
     pub use crate::packed::{PackedData, PackedIdentifiers};
 
-    tonic::include_proto!("kent.v1");
+    include!("generated/kent.v1.rs");
 }
 
 /// Generated code of package `kent.store.v1`: the records of the store.
-#[allow(missing_docs, unreachable_pub, clippy::all)]
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 pub(crate) mod records {
-    tonic::include_proto!("kent.store.v1");
+    include!("generated/kent.store.v1.rs");
 }
 
 /// The encoded descriptor set of `kent.v1`, for server reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kent.v1.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/kent.v1.bin");

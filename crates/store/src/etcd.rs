@@ -33,10 +33,10 @@ mod watch;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 pub(crate) mod pb {
     pub(crate) mod etcdserverpb {
-        tonic::include_proto!("etcdserverpb");
+        include!("etcd/generated/etcdserverpb.rs");
     }
     pub(crate) mod mvccpb {
-        tonic::include_proto!("mvccpb");
+        include!("etcd/generated/mvccpb.rs");
     }
 }
 

@@ -1,8 +1,9 @@
-//! `cargo xtask`: runs the checks that a change must pass, and generates pages and figures of the documentation.
+//! `cargo xtask`: runs the checks that a change must pass, and generates code, pages and figures.
 
 mod api;
 mod figure;
 mod pages;
+mod protocol;
 
 use std::{path::Path, process::Command};
 
@@ -22,8 +23,8 @@ enum Args {
     },
     /// Check the formatting, then run clippy and build the documentation, with warnings as errors
     Lint,
-    /// Generate docs/api.md and the figures from the .proto files and the prefix table
-    Docs,
+    /// Generate the Rust code and docs/api.md from the .proto files, and the figures from the prefix table
+    Generate,
     /// Check licenses, sources and bans of dependencies (needs `cargo install cargo-deny`)
     Deny,
     /// Run all checks that a change must pass, like continuous integration: `.ci/run`
@@ -50,7 +51,10 @@ fn main() -> anyhow::Result<()> {
                 .args(["doc", "--release", "--workspace", "--no-deps"])
                 .env("RUSTDOCFLAGS", "-D warnings"))
         }
-        Args::Docs => pages::write(),
+        Args::Generate => {
+            protocol::write(root())?;
+            pages::write()
+        }
         Args::Deny => cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]),
         Args::Ci => run(&mut Command::new(".ci/run")),
         Args::Release { bin } => run(Command::new("deploy/release").args(bin)),

@@ -38,7 +38,7 @@ mod tests {
     fn ok_generated_files_are_up_to_date() {
         for (path, expected) in generated().expect("generated") {
             let found = fs::read_to_string(root().join(path)).unwrap_or_default();
-            assert!(found == expected, "{path} is out of date: run `cargo xtask docs`");
+            assert!(found == expected, "{path} is out of date: run `cargo xtask generate`");
         }
     }
 }

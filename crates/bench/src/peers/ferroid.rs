@@ -14,7 +14,7 @@ use crate::{contest::Slice, figures::now, load, process::Process};
 /// The code generated from ferroid.proto.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod proto {
-    tonic::include_proto!("ferroid");
+    include!("generated/ferroid.rs");
 }
 
 /// A ferroid-tonic-server started by the benchmark.

@@ -1,0 +1,82 @@
+//! The Rust code of the .proto files, and the descriptor set for server reflection. The repository contains them, because
+//! compiling protox and prost-build would take 7 % of the time of a first build.
+
+use std::{fs, path::Path};
+
+use anyhow::Context;
+use prost::Message;
+use tonic_prost_build::Builder;
+
+const RECORDS: &str = "kent/store/v1/records.proto";
+const API: [&str; 6] = [
+    "kent/v1/types.proto",
+    "kent/v1/allocator.proto",
+    "kent/v1/regions.proto",
+    "kent/v1/codec.proto",
+    "kent/v1/admin.proto",
+    "kent/v1/access.proto",
+];
+
+/// The directories of the generated code.
+const OURS: &str = "proto/src/generated";
+const ETCD: &str = "crates/store/src/etcd/generated";
+const FERROID: &str = "crates/bench/src/peers/generated";
+
+/// Writes the code below `root`. protox compiles the .proto files of the repository without `protoc`.
+///
+/// # Errors
+///
+/// If a .proto file does not compile, or a file cannot be written.
+pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+    let protos = |package: &str| crate::root().join(package).join("proto");
+    let out = |directory: &str| -> anyhow::Result<Builder> {
+        let directory = root.join(directory);
+        fs::create_dir_all(&directory).with_context(|| format!("{} cannot be created", directory.display()))?;
+        Ok(tonic_prost_build::configure().emit_rerun_if_changed(false).bytes(".").out_dir(directory))
+    };
+    let api = protox::compile(API, [protos("proto")])?;
+    let ours = || -> anyhow::Result<Builder> {
+        let builder = out(OURS)?.codec_path("crate::codec::SizedCodec");
+        // A `BTreeMap` has a fixed order, so equal records always have the same bytes.
+        let builder = builder.btree_map(".");
+        // Written by hand in `packed.rs`.
+        let builder = builder.extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers");
+        Ok(builder.extern_path(".google.rpc.Status", "::tonic_types::pb::Status"))
+    };
+    ours()?.compile_fds(protox::compile([RECORDS], [protos("proto")])?)?;
+    // Reflection shows only the API: the records of the store are internal.
+    fs::write(root.join(OURS).join("kent.v1.bin"), api.encode_to_vec())?;
+    ours()?.compile_fds(api)?;
+    let etcd = protox::compile(["etcd.proto"], [protos("crates/store")])?;
+    out(ETCD)?.build_server(false).compile_fds(etcd)?;
+    let ferroid = protox::compile(["ferroid.proto"], [protos("crates/bench")])?;
+    out(FERROID)?.build_server(false).compile_fds(ferroid)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The names and contents of the files in a directory.
+    fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(directory).into_iter().flatten().map(|entry| entry.expect("readable"));
+        let name = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        entries.map(|entry| (name(&entry), fs::read(entry.path()).expect("readable"))).collect()
+    }
+
+    #[test]
+    fn ok_the_generated_code_is_up_to_date() {
+        let made = tempfile::tempdir().expect("a directory");
+        write(made.path()).expect("generated");
+        for directory in [OURS, ETCD, FERROID] {
+            let [expected, found] = [made.path(), crate::root()].map(|root| files(&root.join(directory)));
+            assert!(
+                !expected.is_empty() && found == expected,
+                "{directory} is out of date: run `cargo xtask generate`"
+            );
+        }
+    }
+}
