@@ -12,7 +12,7 @@ import { MapCanvas } from "../map/canvas.tsx";
 import type { View } from "../map/layout.ts";
 import { lookOf } from "../map/scene.ts";
 import type { Scale } from "../map/tree.ts";
-import { brief, lineOf, marksOf, sizeOf, titleOf, untilFull } from "../map/words.ts";
+import { brief, lineOf, marksOf, sizeOf, stepsTo, titleOf, untilFull } from "../map/words.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
@@ -147,17 +147,12 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
 
 /** The path from the whole space to the displayed prefix. */
 function Crumbs({ part, root, link }: { part: MapPart | undefined; root: string; link: (prefix: string) => string }) {
-  const around = (part?.root === root ? part.around : []).filter(({ prefix }) => prefix !== root);
-  const steps = [
-    { prefix: "", name: "whole space" },
-    ...around.map(({ prefix, name }) => ({ prefix, name: shortOf(name) })),
-    ...(root !== "" ? [{ prefix: root, name: brief(root) }] : []),
-  ];
+  const steps = stepsTo(root, part);
   return (
     <nav class="crumbs" aria-label="Zoom">
       <ol>
         {steps.map(({ prefix, name }, index) => (
-          <li key={prefix}>
+          <li key={prefix} title={prefix === "" ? undefined : `prefix ${prefix}`}>
             {index === steps.length - 1 ? (
               <span aria-current="location">{name}</span>
             ) : (
