@@ -6,6 +6,7 @@ import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
 import type { MapPart } from "./ask.ts";
 import { holderOf, nodeAt, type View } from "./layout.ts";
 import { type Colors, type Magnified, magnify, paint, readColors } from "./paint.ts";
+import { cellAt, nearer } from "./pick.ts";
 import { type Item, toScene } from "./scene.ts";
 import type { Scale } from "./tree.ts";
 
@@ -14,6 +15,7 @@ export interface MapCanvasProps {
   part: MapPart;
   view: View;
   scale: Scale;
+  /** The picked prefix. On a coarser map, it is inside of a cell. */
   picked: string | undefined;
   /** Describes a cell for tooltips and screen readers. */
   describe: (cell: MapCell) => string;
@@ -35,6 +37,7 @@ export function MapCanvas(props: MapCanvasProps) {
   const [pointed, setPointed] = useState<string>();
   const [transform, setTransform] = useState<ZoomTransform>(zoomIdentity);
   const [said, setSaid] = useState("");
+  const held = useMemo(() => cellAt(part.cells, picked), [part, picked]);
   const height = view === "icicle" ? ICICLE_HEIGHT : Math.min(Math.max(width, 200), MORTON_HEIGHT_MAX);
 
   const items = useMemo<Item[]>(
@@ -81,8 +84,8 @@ export function MapCanvas(props: MapCanvasProps) {
     if (element.width !== wide) element.width = wide;
     if (element.height !== high) element.height = high;
     context.setTransform(density, 0, 0, density, 0, 0);
-    paint(context, { width, height }, items, by, colors.current.read, { picked, pointed });
-  }, [items, transform, width, height, picked, pointed, theme]);
+    paint(context, { width, height }, items, by, colors.current.read, { picked: held?.prefix, pointed });
+  }, [items, transform, width, height, held, pointed, theme]);
 
   const latest = useRef({ items, ...props });
   latest.current = { items, ...props };
@@ -148,13 +151,13 @@ export function MapCanvas(props: MapCanvasProps) {
     const item = at(event);
     if (!item) return;
     if (!item.cell) props.onZoom(item.prefix);
-    else if (item.prefix === picked && item.prefix !== part.root) props.onZoom(item.prefix);
+    else if (item.prefix === held?.prefix && item.prefix !== part.root) props.onZoom(item.prefix);
     else props.onPick(item.prefix);
   };
 
   const walk = (event: KeyboardEvent) => {
     const cells = part.cells;
-    const present = cells.findIndex((cell) => cell.prefix === picked);
+    const present = held ? cells.indexOf(held) : -1;
     const go = (index: number) => {
       const cell = cells[Math.min(Math.max(index, 0), cells.length - 1)];
       if (!cell) return;
@@ -162,15 +165,17 @@ export function MapCanvas(props: MapCanvasProps) {
       setSaid(props.describe(cell));
       props.onPoint(cell);
     };
+    const zoom = (prefix: string | undefined) => prefix !== undefined && props.onZoom(prefix);
+    const out = part.root === "" ? undefined : part.root.slice(0, -1);
     const act: Record<string, () => void> = {
       ArrowRight: () => go(present + 1),
       ArrowLeft: () => go(present < 0 ? cells.length - 1 : present - 1),
       Home: () => go(0),
       End: () => go(cells.length - 1),
-      Enter: () => picked !== undefined && props.onZoom(picked),
-      "+": () => picked !== undefined && props.onZoom(picked.slice(0, part.root.length + 1)),
-      Backspace: () => part.root !== "" && props.onZoom(part.root.slice(0, -1)),
-      "-": () => part.root !== "" && props.onZoom(part.root.slice(0, -1)),
+      Enter: () => zoom(held?.prefix),
+      "+": () => zoom(nearer(picked, part.root)),
+      Backspace: () => zoom(out),
+      "-": () => zoom(out),
     };
     const action = act[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;

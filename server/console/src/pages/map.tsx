@@ -10,6 +10,7 @@ import { shortOf, splitRegion } from "../lib/names.ts";
 import { askMap, type MapPart } from "../map/ask.ts";
 import { MapCanvas } from "../map/canvas.tsx";
 import type { View } from "../map/layout.ts";
+import { cellAt, pickAt } from "../map/pick.ts";
 import { lookOf } from "../map/scene.ts";
 import type { Scale } from "../map/tree.ts";
 import { brief, lineOf, marksOf, sizeOf, stepsTo, titleOf, untilFull } from "../map/words.ts";
@@ -47,11 +48,13 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
       pick: picked,
       ...over,
     });
-  const go = (over: Record<string, string | undefined>) => {
-    location.hash = link(over);
+  const linkToPrefix = (prefix: string) => link({ prefix, pick: pickAt(picked, prefix) });
+  const zoom = (prefix: string) => {
+    location.hash = linkToPrefix(prefix);
   };
   const part = load.value;
-  const cell = part?.cells.find(({ prefix }) => prefix === picked);
+  // The pointer may have been on a cell of another map.
+  const cell = part && (cellAt(part.cells, picked) ?? part.cells.find(({ prefix }) => prefix === pointed?.prefix));
   const mayCreate = offers.names.length > 0;
 
   return (
@@ -93,7 +96,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
           </button>
         )}
       </header>
-      <Crumbs part={part} root={root} link={(prefix) => link({ prefix, pick: undefined })} />
+      <Crumbs part={part} root={root} link={linkToPrefix} />
       {load.refused ? (
         <Problem refused={load.refused} again={load.again} />
       ) : !part ? (
@@ -119,17 +122,11 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
               describe={(one) => lineOf(one, part.bits, at !== 0n)}
               onPick={(prefix) => replaceRoute(link({ pick: prefix }))}
               onPoint={setPointed}
-              onZoom={(prefix) => go({ prefix, pick: undefined })}
+              onZoom={zoom}
             />
             <Legend map />
           </div>
-          <Details
-            part={part}
-            space={space}
-            cell={cell ?? pointed}
-            isPast={at !== 0n}
-            onZoom={(prefix) => go({ prefix, pick: undefined })}
-          />
+          <Details part={part} space={space} cell={cell} isPast={at !== 0n} onZoom={zoom} />
         </div>
       )}
       <TimeSlider
