@@ -26,7 +26,7 @@ export class Format {
 
   /** All digits, in groups. */
   whole(value: bigint | number): string {
-    return this.#whole.format(value);
+    return isolated(this.#whole.format(value));
   }
 
   /** At most three digits, such as "1.2M". */
@@ -36,9 +36,9 @@ export class Format {
 
   /** A number from 0 to 1 as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %. */
   share(share: number): string {
-    if (share > 0 && share < 0.0001) return `< ${this.#share.format(0.0001)}`;
-    if (share < 1 && share > 0.999) return `> ${this.#share.format(0.999)}`;
-    return this.#share.format(share);
+    if (share > 0 && share < 0.0001) return `< ${isolated(this.#share.format(0.0001))}`;
+    if (share < 1 && share > 0.999) return `> ${isolated(this.#share.format(0.999))}`;
+    return isolated(this.#share.format(share));
   }
 
   /** A count of identifiers: "2^40", or its digits if it is short or not a power of two. */
@@ -49,17 +49,17 @@ export class Format {
 
   /** A moment in the browser's time zone. */
   moment(unixMs: number): string {
-    return isolated(this.#moment.format(unixMs));
+    return unbroken(this.#moment, unixMs);
   }
 
   /** A moment in UTC. */
   utc(unixMs: number): string {
-    return `${isolated(this.#utc.format(unixMs))} UTC`;
+    return `${unbroken(this.#utc, unixMs)}\u00a0UTC`;
   }
 
   /** The time of day in the browser's time zone. */
   clock(unixMs: number): string {
-    return isolated(this.#clock.format(unixMs));
+    return unbroken(this.#clock, unixMs);
   }
 
   /** A duration in its largest unit, such as "3 days". */
@@ -107,12 +107,27 @@ const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
   ["minute", 60],
 ];
 
-const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+/** The scripts that are written from right to left, with their digits and marks. */
+const RIGHT_TO_LEFT =
+  /[\p{Script_Extensions=Arabic}\p{Script_Extensions=Hebrew}\p{Script_Extensions=Syriac}\p{Script_Extensions=Thaana}\p{Script_Extensions=Nko}\p{Script=Adlam}\u200f]/u;
 
-/** Encloses a text with letters that are written from right to left in Unicode's first strong isolate. Otherwise the
- * English text around it would reorder its parts. Unlike an element, this also works on a canvas. */
+/** Encloses a text with letters or digits of scripts that are written from right to left in Unicode's first strong
+ * isolate. Otherwise the English text around it would reorder its parts, and a text such as "1 → 2" its numbers. Unlike
+ * an element, this also works on a canvas. */
 function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+/** A time that does not break before or after "PM". */
+function unbroken(format: Intl.DateTimeFormat, unixMs: number): string {
+  const parts = format.formatToParts(unixMs);
+  const types = parts.map(({ type }) => type);
+  const texts = parts.map(({ value }, at) => {
+    const around = [types[at - 1], types[at + 1]];
+    const isInTime = around.includes("dayPeriod") && around.some((type) => type === "hour" || type === "second");
+    return isInTime ? value.replace(" ", "\u00a0") : value;
+  });
+  return isolated(texts.join(""));
 }
 
 /** A number in superscript digits. */
