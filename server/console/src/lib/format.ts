@@ -11,6 +11,8 @@ export class Format {
   readonly #clock: Intl.DateTimeFormat;
   readonly #ago: Intl.RelativeTimeFormat;
   readonly #locale: string | undefined;
+  /** The separator of groups inside of a whole number. */
+  readonly #separator: RegExp;
 
   constructor(locale?: string) {
     this.#locale = locale;
@@ -22,6 +24,8 @@ export class Format {
     this.#utc = new Intl.DateTimeFormat(locale, { ...parts, timeZone: "UTC" });
     this.#clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
     this.#ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+    const group = `[${this.#whole.formatToParts(1e9).find(({ type }) => type === "group")?.value ?? ","}]`;
+    this.#separator = new RegExp(`(?<=\\p{Nd})${group}(?=(?:\\p{Nd}{2,3}${group})*\\p{Nd}{3}(?!\\p{Nd}))`, "gu");
   }
 
   /** All digits, in groups. */
@@ -98,6 +102,15 @@ export class Format {
     const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
     return isolated(this.#ago.format(Math.round(seconds / length), unit));
   }
+
+  /** The pieces between which a text may break: after the groups of large numbers, and inside of long prefixes and
+   * identifiers, which have no separators. */
+  pieces(text: string): string[] {
+    return text
+      .replace(this.#separator, `$&${BREAK}`)
+      .replace(LONG, (digits) => inGroups(digits).join(BREAK))
+      .split(BREAK);
+  }
 }
 
 const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
@@ -128,6 +141,16 @@ function unbroken(format: Intl.DateTimeFormat, unixMs: number): string {
     return isInTime ? value.replace(" ", "\u00a0") : value;
   });
   return isolated(texts.join(""));
+}
+
+/** A break between pieces of a text. */
+const BREAK = "\u200b";
+/** The digits of a long prefix or identifier. */
+const LONG = /(?<![\p{L}\p{Nd}])\d{9,}(?![\p{L}\p{Nd}])/gu;
+
+/** A prefix in bytes from the left, and a number in groups of three digits from the right. */
+function inGroups(digits: string): string[] {
+  return digits.match(/^[01]+$/.test(digits) ? /\d{1,8}/g : /\d{1,3}(?=(?:\d{3})*$)/g) ?? [];
 }
 
 /** A number in superscript digits. */

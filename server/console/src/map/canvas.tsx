@@ -3,6 +3,7 @@ import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
+import { Wrapped } from "../ui/parts.tsx";
 import type { MapPart } from "./ask.ts";
 import { holderOf, nodeAt, type View } from "./layout.ts";
 import { type Colors, type Magnified, magnify, paint, readColors } from "./paint.ts";
@@ -213,7 +214,7 @@ export function MapCanvas(props: MapCanvasProps) {
       </div>
       {shown?.cell && spot && (
         <p class="map-tip" style={{ left: `${Math.max(0, Math.min(spot.x, width - 240))}px` }} aria-hidden="true">
-          {props.describe(shown.cell)}
+          <Wrapped text={props.describe(shown.cell)} />
         </p>
       )}
       <p class="hidden" aria-live="polite">

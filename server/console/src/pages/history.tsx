@@ -9,6 +9,7 @@ import { format } from "../lib/format.ts";
 import { spaceName } from "../lib/names.ts";
 import { linkTo } from "../router.ts";
 import { type Load, useLoad } from "../ui/load.ts";
+import { Wrapped } from "../ui/parts.tsx";
 import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { toast } from "../ui/toast.tsx";
@@ -108,7 +109,8 @@ export function Timeline({ space, history, parent }: { space: string; history: H
             <Differences changes={entry.changes} />
             {entry.declared !== "" && (
               <p>
-                next number {format.whole(BigInt(entry.declaredBefore || "0"))} → {format.whole(BigInt(entry.declared))}
+                next number <Wrapped text={format.whole(BigInt(entry.declaredBefore || "0"))} /> →{" "}
+                <Wrapped text={format.whole(BigInt(entry.declared))} />
               </p>
             )}
           </li>

@@ -17,7 +17,7 @@ import { brief, lineOf, marksOf, sizeOf, stepsTo, titleOf, untilFull } from "../
 import { linkTo, replaceRoute } from "../router.ts";
 import { Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
-import { Choice, Facts, Mark, Table } from "../ui/parts.tsx";
+import { Choice, Code, Facts, Mark, Table } from "../ui/parts.tsx";
 import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Problem } from "../ui/states.tsx";
 import { TimeSlider } from "./time-slider.tsx";
@@ -213,7 +213,7 @@ function Details(props: {
       </h2>
       <Facts
         facts={[
-          ["Prefix", <code key="prefix">{cell.prefix || "empty"}</code>],
+          ["Prefix", <Code key="prefix" text={cell.prefix || "empty"} />],
           region && ["Zone", `${region.zoneBits} bits`],
           region && ["Suffix", `${region.suffixBits} bits`],
           look === "region" || look === "many"

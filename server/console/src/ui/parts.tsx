@@ -1,6 +1,7 @@
 // Small components: fields, tables, tabs, choices.
-import { type ComponentChildren, cloneElement, type VNode } from "preact";
+import { type ComponentChildren, cloneElement, Fragment, type VNode } from "preact";
 import { useId } from "preact/hooks";
+import { format } from "../lib/format.ts";
 
 /** A labeled input of a form, with a hint. */
 export function Field(props: {
@@ -166,6 +167,29 @@ function classes(number = false, wide = false): string {
   return `${number ? "number" : ""} ${wide ? "wide" : ""}`.trim();
 }
 
+/** A text that breaks between the groups of its numbers, and not inside of them. */
+export function Wrapped({ text }: { text: string }) {
+  return (
+    <>
+      {format.pieces(text).map((piece, index) => (
+        <Fragment key={index}>
+          {index > 0 && <wbr />}
+          {piece}
+        </Fragment>
+      ))}
+    </>
+  );
+}
+
+/** A prefix or an identifier. */
+export function Code({ text }: { text: string }) {
+  return (
+    <code>
+      <Wrapped text={text} />
+    </code>
+  );
+}
+
 /** A list of names and values. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ComponentChildren] | false | undefined)[] }) {
   return (
@@ -175,7 +199,7 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ComponentC
           fact && (
             <div key={fact[0]}>
               <dt>{fact[0]}</dt>
-              <dd>{fact[1]}</dd>
+              <dd>{typeof fact[1] === "string" ? <Wrapped text={fact[1]} /> : fact[1]}</dd>
             </div>
           ),
       )}
