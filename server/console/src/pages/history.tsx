@@ -32,8 +32,12 @@ export function HistoryPage({ space, made }: { space: string; made: number }) {
       <header class="page-head">
         <h1>History</h1>
         <SpaceChoice space={space} linkOf={(name) => linkTo("history", [name])} />
-        {may("edit", { kind: "space", space }) && (load.value?.entries.length ?? 0) > 0 && bits.value !== undefined && (
-          <button type="button" onClick={() => app.edit({ op: "undo", space, bits: bits.value ?? 64 })}>
+        {may("edit", { kind: "space", space }) && !load.refused && (
+          <button
+            type="button"
+            disabled={(load.value?.entries.length ?? 0) === 0 || bits.value === undefined}
+            onClick={() => app.edit({ op: "undo", space, bits: bits.value ?? 64 })}
+          >
             Undo the last edit
           </button>
         )}
