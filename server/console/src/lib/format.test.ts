@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { capacityHint, Format, superscript } from "./format.ts";
+import { capacityHint, Format, superscript, wordsOf } from "./format.ts";
 
 describe("format", () => {
   const [en, de] = [new Format("en-US"), new Format("de-DE")];
@@ -60,6 +60,12 @@ describe("format", () => {
     expect(ar.share(0.00001)).toMatch(/^< \u2068[^\u2068]+\u2069$/);
     expect(ar.utc(0)).toMatch(/^\u2068.*\u2069\u00a0UTC$/);
     expect(new Format("hi-IN").whole(1_048_576)).toBe("10,48,576");
+  });
+
+  test("ok_an_isolate_is_in_one_word", () => {
+    expect(wordsOf("at most 1,024/s")).toEqual(["at", " ", "most", " ", "1,024/s"]);
+    expect(wordsOf("a (\u2068١٬٠٠٠ سنة\u2069), b")).toEqual(["a", " ", "(\u2068١٬٠٠٠ سنة\u2069),", " ", "b"]);
+    expect(wordsOf("")).toEqual([]);
   });
 
   test.each([

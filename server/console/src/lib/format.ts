@@ -153,6 +153,11 @@ function inGroups(digits: string): string[] {
   return digits.match(/^[01]+$/.test(digits) ? /\d{1,8}/g : /\d{1,3}(?=(?:\d{3})*$)/g) ?? [];
 }
 
+/** The words of a text, and the spaces between them. An isolate is in one word. */
+export function wordsOf(text: string): string[] {
+  return text.match(/[^\s\u2068]*\u2068[^\u2069]*\u2069\S*|\S+|\s+/gu) ?? [];
+}
+
 /** A number in superscript digits. */
 export function superscript(value: number): string {
   return String(value).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)] ?? "");

@@ -1,7 +1,7 @@
 // Small components: fields, tables, tabs, choices.
 import { type ComponentChildren, cloneElement, Fragment, type VNode } from "preact";
 import { useId } from "preact/hooks";
-import { format } from "../lib/format.ts";
+import { format, wordsOf } from "../lib/format.ts";
 
 /** A labeled input of a form, with a hint. */
 export function Field(props: {
@@ -167,17 +167,30 @@ function classes(number = false, wide = false): string {
   return `${number ? "number" : ""} ${wide ? "wide" : ""}`.trim();
 }
 
-/** A text that breaks between the groups of its numbers, and not inside of them. */
+/** A text whose large numbers and long prefixes break between groups, and only if they are longer than a line. */
 export function Wrapped({ text }: { text: string }) {
+  if (format.pieces(text).length === 1) return <>{text}</>;
   return (
     <>
-      {format.pieces(text).map((piece, index) => (
+      {wordsOf(text).map((word, index) => (
+        <Word key={index} pieces={format.pieces(word)} />
+      ))}
+    </>
+  );
+}
+
+function Word({ pieces: [first, ...rest] }: { pieces: string[] }) {
+  if (rest.length === 0) return <>{first}</>;
+  return (
+    <span class="groups">
+      {first}
+      {rest.map((piece, index) => (
         <Fragment key={index}>
-          {index > 0 && <wbr />}
+          <wbr />
           {piece}
         </Fragment>
       ))}
-    </>
+    </span>
   );
 }
 
