@@ -14,6 +14,8 @@ import type { Scale } from "./tree.ts";
 /** What the map shows, and the events that it reports to its page. */
 export interface MapCanvasProps {
   part: MapPart;
+  /** The prefix to show. Its part may still be loading. */
+  root: string;
   view: View;
   scale: Scale;
   /** The picked prefix. On a coarser map, it is inside of a cell. */
@@ -167,14 +169,14 @@ export function MapCanvas(props: MapCanvasProps) {
       props.onPoint(cell);
     };
     const zoom = (prefix: string | undefined) => prefix !== undefined && props.onZoom(prefix);
-    const out = part.root === "" ? undefined : part.root.slice(0, -1);
+    const out = props.root === "" ? undefined : props.root.slice(0, -1);
     const act: Record<string, () => void> = {
       ArrowRight: () => go(present + 1),
       ArrowLeft: () => go(present < 0 ? cells.length - 1 : present - 1),
       Home: () => go(0),
       End: () => go(cells.length - 1),
       Enter: () => zoom(held?.prefix),
-      "+": () => zoom(nearer(picked, part.root)),
+      "+": () => zoom(nearer(picked, props.root)),
       Backspace: () => zoom(out),
       "-": () => zoom(out),
     };

@@ -116,6 +116,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
           <div>
             <MapCanvas
               part={part}
+              root={root}
               view={view}
               scale={scale}
               picked={picked}
