@@ -120,6 +120,29 @@ describe("the console", () => {
     await context.close();
   });
 
+  test("ok_the_map_zooms_by_keyboard_on_what_is_picked", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(daemon, "map/default?pick=1101"));
+    const details = page.getByRole("region", { name: "Details" });
+    await details.getByRole("link", { name: "emea" }).waitFor();
+    await page.getByRole("application").focus();
+    const path = page.getByRole("navigation", { name: "Zoom" });
+    for (const [key, name] of [
+      ["+", "1"],
+      ["+", "world"],
+      ["Enter", "emea"],
+      ["-", "110"],
+      ["Backspace", "world"],
+    ] as const) {
+      await page.keyboard.press(key);
+      await path.getByText(name, { exact: true }).and(path.locator("[aria-current]")).waitFor();
+      expect(page.url()).toContain("pick=1101");
+      await details.getByRole("link", { name: "emea" }).waitFor();
+    }
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
   test("ok_a_split_is_previewed_and_another_browser_sees_it", async () => {
     const [one, other] = [await open(browser), await open(browser)];
     await other.page.goto(at(daemon, "region/default/team-a-parts"));
@@ -345,6 +368,8 @@ describe("the console", () => {
   test("err_who_has_no_permission_for_regions_is_not_offered_to_ask", async () => {
     const { page, context } = await open(browser);
     await signIn(page, guarded, guarded.token("clock", "allocate:uuidv7"));
+    await page.getByText(/lacks the permission read:region:default/).waitFor();
+    expect(await page.getByText("No regions to show").count()).toBe(0);
     await page.goto(at(guarded, "map/default"));
     await page.getByText("You may not see this").waitFor();
     expect(await page.getByRole("button", { name: /Ask|Create/ }).count()).toBe(0);

@@ -3,6 +3,7 @@ import type { Region, RegionChange } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
 import { shortOf } from "../lib/names.ts";
 import { Bar, Legend } from "../ui/bar.tsx";
+import { Code, Wrapped } from "../ui/parts.tsx";
 import { bits, differences, stateOf } from "./describe.ts";
 
 /** Draws all changes of an edit. */
@@ -31,7 +32,7 @@ export function Changes(props: {
       <Differences changes={changes} />
       {freed.length > 0 && (
         <p>
-          Freed prefixes: <code>{freed.join(", ")}</code>
+          Freed prefixes: <Code text={freed.join(", ")} />
         </p>
       )}
     </div>
@@ -71,12 +72,19 @@ export function Differences({ changes }: { changes: readonly RegionChange[] }) {
             {before && after ? (
               differences(change).map(({ property, before, after }) => (
                 <span class="difference" key={property}>
-                  {property} <del>{before || "none"}</del> → <ins>{after || "none"}</ins>
+                  {property}{" "}
+                  <del>
+                    <Wrapped text={before || "none"} />
+                  </del>{" "}
+                  →{" "}
+                  <ins>
+                    <Wrapped text={after || "none"} />
+                  </ins>
                 </span>
               ))
             ) : (
               <span class="difference">
-                prefix <code>{region.prefix}</code>, zone {bits(region.zoneBits)}, suffix {bits(region.suffixBits)},{" "}
+                prefix <Code text={region.prefix} />, zone {bits(region.zoneBits)}, suffix {bits(region.suffixBits)},{" "}
                 {stateOf(region)}
               </span>
             )}

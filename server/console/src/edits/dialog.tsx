@@ -110,7 +110,12 @@ export function EditDialog({
           problems={touched && !checked.ok ? checked.problems : {}}
           onChange={change}
         />
-        <section class="preview" aria-label="Preview" aria-live="polite" aria-busy={preview.asking}>
+        <section
+          class={previewClass(draft, checked.ok)}
+          aria-label="Preview"
+          aria-live="polite"
+          aria-busy={preview.asking}
+        >
           <h3>Preview</h3>
           {isStale && <p class="notice">The table has changed meanwhile. This is what the edit would do now.</p>}
           {refused ? (
@@ -154,6 +159,12 @@ export function EditDialog({
       </form>
     </Dialog>
   );
+}
+
+/** The class of the preview: with a complete form, the preview has the height of what the daemon will answer. */
+function previewClass({ op }: Draft, isComplete: boolean): string {
+  if (!isComplete) return "preview";
+  return op === "split" || op === "subdivide" ? "preview asked of-several" : "preview asked";
 }
 
 function waitOf({ unconfirmed, effectiveWithinMs }: EditResponse): string {

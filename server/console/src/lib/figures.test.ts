@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { FiguresOfSecondSchema } from "../gen/kent/v1/admin_pb.ts";
-import { bySource, isolated, joined, latest, ofDaemon, SECONDS, timesOf } from "./figures.ts";
+import { axisWidth, bySource, isolated, joined, latest, ofDaemon, SECONDS, timesOf } from "./figures.ts";
 
 const second = (at: number, grants: Record<string, bigint> = {}, p99?: number) =>
   create(FiguresOfSecondSchema, {
@@ -38,6 +38,13 @@ describe("figures", () => {
     expect(latest(line)).toBe(5);
     expect(latest({ name: "", values: [] })).toBeUndefined();
   });
+});
+
+test("ok_an_axis_is_as_wide_as_its_widest_label", () => {
+  const widthOf = (label: string) => label.length * 7.5;
+  expect(axisWidth(["0 μs", "100 μs"], 64, widthOf)).toBe(64);
+  expect(axisWidth(["0 μs", "100 millis."], 64, widthOf)).toBe(83);
+  expect(axisWidth([], 64, widthOf)).toBe(64);
 });
 
 test("ok_values_without_a_neighbor_get_points", () => {

@@ -67,6 +67,11 @@ export function latest({ values }: Line): number | undefined {
   return values.findLast((value) => value !== null) ?? undefined;
 }
 
+/** The width of an axis with these labels, in pixels: at least `least`, and otherwise that of the widest label. */
+export function axisWidth(labels: readonly string[], least: number, widthOf: (label: string) => number): number {
+  return Math.ceil(Math.max(least, ...labels.map(widthOf)));
+}
+
 /** Returns the indexes of the values without a neighbor. A line cannot show these, so they need points. */
 export function isolated(values: ArrayLike<number | null | undefined>): number[] {
   const has = (at: number) => values[at] !== null && values[at] !== undefined;

@@ -11,6 +11,8 @@ export class Format {
   readonly #clock: Intl.DateTimeFormat;
   readonly #ago: Intl.RelativeTimeFormat;
   readonly #locale: string | undefined;
+  /** The separator of groups inside of a whole number. */
+  readonly #separator: RegExp;
 
   constructor(locale?: string) {
     this.#locale = locale;
@@ -22,11 +24,13 @@ export class Format {
     this.#utc = new Intl.DateTimeFormat(locale, { ...parts, timeZone: "UTC" });
     this.#clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
     this.#ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+    const group = `[${this.#whole.formatToParts(1e9).find(({ type }) => type === "group")?.value ?? ","}]`;
+    this.#separator = new RegExp(`(?<=\\p{Nd})${group}(?=(?:\\p{Nd}{2,3}${group})*\\p{Nd}{3}(?!\\p{Nd}))`, "gu");
   }
 
   /** All digits, in groups. */
   whole(value: bigint | number): string {
-    return this.#whole.format(value);
+    return isolated(this.#whole.format(value));
   }
 
   /** At most three digits, such as "1.2M". */
@@ -36,9 +40,9 @@ export class Format {
 
   /** A number from 0 to 1 as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %. */
   share(share: number): string {
-    if (share > 0 && share < 0.0001) return `< ${this.#share.format(0.0001)}`;
-    if (share < 1 && share > 0.999) return `> ${this.#share.format(0.999)}`;
-    return this.#share.format(share);
+    if (share > 0 && share < 0.0001) return `< ${isolated(this.#share.format(0.0001))}`;
+    if (share < 1 && share > 0.999) return `> ${isolated(this.#share.format(0.999))}`;
+    return isolated(this.#share.format(share));
   }
 
   /** A count of identifiers: "2^40", or its digits if it is short or not a power of two. */
@@ -49,17 +53,17 @@ export class Format {
 
   /** A moment in the browser's time zone. */
   moment(unixMs: number): string {
-    return isolated(this.#moment.format(unixMs));
+    return unbroken(this.#moment, unixMs);
   }
 
   /** A moment in UTC. */
   utc(unixMs: number): string {
-    return `${isolated(this.#utc.format(unixMs))} UTC`;
+    return `${unbroken(this.#utc, unixMs)}\u00a0UTC`;
   }
 
   /** The time of day in the browser's time zone. */
   clock(unixMs: number): string {
-    return isolated(this.#clock.format(unixMs));
+    return unbroken(this.#clock, unixMs);
   }
 
   /** A duration in its largest unit, such as "3 days". */
@@ -98,6 +102,15 @@ export class Format {
     const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
     return isolated(this.#ago.format(Math.round(seconds / length), unit));
   }
+
+  /** The pieces between which a text may break: after the groups of large numbers, and inside of long prefixes and
+   * identifiers, which have no separators. */
+  pieces(text: string): string[] {
+    return text
+      .replace(this.#separator, `$&${BREAK}`)
+      .replace(LONG, (digits) => inGroups(digits).join(BREAK))
+      .split(BREAK);
+  }
 }
 
 const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
@@ -107,12 +120,42 @@ const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
   ["minute", 60],
 ];
 
-const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+/** The scripts that are written from right to left, with their digits and marks. */
+const RIGHT_TO_LEFT =
+  /[\p{Script_Extensions=Arabic}\p{Script_Extensions=Hebrew}\p{Script_Extensions=Syriac}\p{Script_Extensions=Thaana}\p{Script_Extensions=Nko}\p{Script=Adlam}\u200f]/u;
 
-/** Encloses a text with letters that are written from right to left in Unicode's first strong isolate. Otherwise the
- * English text around it would reorder its parts. Unlike an element, this also works on a canvas. */
+/** Encloses a text with letters or digits of scripts that are written from right to left in Unicode's first strong
+ * isolate. Otherwise the English text around it would reorder its parts, and a text such as "1 → 2" its numbers. Unlike
+ * an element, this also works on a canvas. */
 function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+/** A time that does not break before or after "PM". */
+function unbroken(format: Intl.DateTimeFormat, unixMs: number): string {
+  const parts = format.formatToParts(unixMs);
+  const types = parts.map(({ type }) => type);
+  const texts = parts.map(({ value }, at) => {
+    const around = [types[at - 1], types[at + 1]];
+    const isInTime = around.includes("dayPeriod") && around.some((type) => type === "hour" || type === "second");
+    return isInTime ? value.replace(" ", "\u00a0") : value;
+  });
+  return isolated(texts.join(""));
+}
+
+/** A break between pieces of a text. */
+const BREAK = "\u200b";
+/** The digits of a long prefix or identifier. */
+const LONG = /(?<![\p{L}\p{Nd}])\d{9,}(?![\p{L}\p{Nd}])/gu;
+
+/** A prefix in bytes from the left, and a number in groups of three digits from the right. */
+function inGroups(digits: string): string[] {
+  return digits.match(/^[01]+$/.test(digits) ? /\d{1,8}/g : /\d{1,3}(?=(?:\d{3})*$)/g) ?? [];
+}
+
+/** The words of a text, and the spaces between them. An isolate is in one word. */
+export function wordsOf(text: string): string[] {
+  return text.match(/[^\s\u2068]*\u2068[^\u2069]*\u2069\S*|\S+|\s+/gu) ?? [];
 }
 
 /** A number in superscript digits. */

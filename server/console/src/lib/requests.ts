@@ -1,5 +1,6 @@
 // Requests for regions: their names and states in words, and who can do what.
 import { type RegionRequest, RegionRequest_State } from "../gen/kent/v1/regions_pb.ts";
+import { format } from "./format.ts";
 
 /** The number of a request, from its resource name. */
 export function idOf({ name }: RegionRequest): string {
@@ -30,7 +31,7 @@ export function isOpen({ state }: RegionRequest): boolean {
 /** The label of the link to the list. It contains the number of requests that the user can answer, if there are any. */
 export function labelOf(open: readonly RegionRequest[]): string {
   const count = open.filter(({ decidable }) => decidable).length;
-  return count === 0 ? "Requests" : `Requests (${count})`;
+  return count === 0 ? "Requests" : `Requests (${format.whole(count)})`;
 }
 
 /** The default reason for an edit that answers the request. */

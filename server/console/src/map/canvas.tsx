@@ -3,17 +3,22 @@ import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
+import { Wrapped } from "../ui/parts.tsx";
 import type { MapPart } from "./ask.ts";
 import { holderOf, nodeAt, type View } from "./layout.ts";
 import { type Colors, type Magnified, magnify, paint, readColors } from "./paint.ts";
+import { cellAt, nearer } from "./pick.ts";
 import { type Item, toScene } from "./scene.ts";
 import type { Scale } from "./tree.ts";
 
 /** What the map shows, and the events that it reports to its page. */
 export interface MapCanvasProps {
   part: MapPart;
+  /** The prefix to show. Its part may still be loading. */
+  root: string;
   view: View;
   scale: Scale;
+  /** The picked prefix. On a coarser map, it is inside of a cell. */
   picked: string | undefined;
   /** Describes a cell for tooltips and screen readers. */
   describe: (cell: MapCell) => string;
@@ -35,6 +40,7 @@ export function MapCanvas(props: MapCanvasProps) {
   const [pointed, setPointed] = useState<string>();
   const [transform, setTransform] = useState<ZoomTransform>(zoomIdentity);
   const [said, setSaid] = useState("");
+  const held = useMemo(() => cellAt(part.cells, picked), [part, picked]);
   const height = view === "icicle" ? ICICLE_HEIGHT : Math.min(Math.max(width, 200), MORTON_HEIGHT_MAX);
 
   const items = useMemo<Item[]>(
@@ -81,8 +87,8 @@ export function MapCanvas(props: MapCanvasProps) {
     if (element.width !== wide) element.width = wide;
     if (element.height !== high) element.height = high;
     context.setTransform(density, 0, 0, density, 0, 0);
-    paint(context, { width, height }, items, by, colors.current.read, { picked, pointed });
-  }, [items, transform, width, height, picked, pointed, theme]);
+    paint(context, { width, height }, items, by, colors.current.read, { picked: held?.prefix, pointed });
+  }, [items, transform, width, height, held, pointed, theme]);
 
   const latest = useRef({ items, ...props });
   latest.current = { items, ...props };
@@ -148,13 +154,13 @@ export function MapCanvas(props: MapCanvasProps) {
     const item = at(event);
     if (!item) return;
     if (!item.cell) props.onZoom(item.prefix);
-    else if (item.prefix === picked && item.prefix !== part.root) props.onZoom(item.prefix);
+    else if (item.prefix === held?.prefix && item.prefix !== part.root) props.onZoom(item.prefix);
     else props.onPick(item.prefix);
   };
 
   const walk = (event: KeyboardEvent) => {
     const cells = part.cells;
-    const present = cells.findIndex((cell) => cell.prefix === picked);
+    const present = held ? cells.indexOf(held) : -1;
     const go = (index: number) => {
       const cell = cells[Math.min(Math.max(index, 0), cells.length - 1)];
       if (!cell) return;
@@ -162,15 +168,17 @@ export function MapCanvas(props: MapCanvasProps) {
       setSaid(props.describe(cell));
       props.onPoint(cell);
     };
+    const zoom = (prefix: string | undefined) => prefix !== undefined && props.onZoom(prefix);
+    const out = props.root === "" ? undefined : props.root.slice(0, -1);
     const act: Record<string, () => void> = {
       ArrowRight: () => go(present + 1),
       ArrowLeft: () => go(present < 0 ? cells.length - 1 : present - 1),
       Home: () => go(0),
       End: () => go(cells.length - 1),
-      Enter: () => picked !== undefined && props.onZoom(picked),
-      "+": () => picked !== undefined && props.onZoom(picked.slice(0, part.root.length + 1)),
-      Backspace: () => part.root !== "" && props.onZoom(part.root.slice(0, -1)),
-      "-": () => part.root !== "" && props.onZoom(part.root.slice(0, -1)),
+      Enter: () => zoom(held?.prefix),
+      "+": () => zoom(nearer(picked, props.root)),
+      Backspace: () => zoom(out),
+      "-": () => zoom(out),
     };
     const action = act[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -208,7 +216,7 @@ export function MapCanvas(props: MapCanvasProps) {
       </div>
       {shown?.cell && spot && (
         <p class="map-tip" style={{ left: `${Math.max(0, Math.min(spot.x, width - 240))}px` }} aria-hidden="true">
-          {props.describe(shown.cell)}
+          <Wrapped text={props.describe(shown.cell)} />
         </p>
       )}
       <p class="hidden" aria-live="polite">

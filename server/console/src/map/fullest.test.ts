@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { type MapCell, MapCellSchema } from "../gen/kent/v1/regions_pb.ts";
-import { findRegions, mostUrgent } from "./fullest.ts";
+import { findRegions, mostUrgent, succeeded } from "./fullest.ts";
 
 const region = (name: string, prefix: string, fill: number, fullInSeconds?: number) =>
   create(MapCellSchema, {
@@ -42,5 +42,14 @@ describe("fullest", () => {
     const cells = [region("full", "0", 0.9), region("fast", "10", 0.1, 60), region("slow", "11", 0.1, 600)];
     const found = await findRegions(async () => [...cells, create(MapCellSchema, { prefix: "1", capacity: "0" })], 1);
     expect(mostUrgent([found], 2).cells.map(({ region }) => region.name)).toEqual(["fast", "slow"]);
+  });
+
+  test("ok_a_user_sees_the_spaces_that_the_user_may_read", async () => {
+    const refusal = new Error("lacks the permission read:region:default/*");
+    const outcomes = (...found: Promise<string>[]) => Promise.allSettled(found);
+    expect(succeeded(await outcomes(Promise.reject(refusal), Promise.resolve("shop")))).toEqual(["shop"]);
+    expect(succeeded([])).toEqual([]);
+    const refused = await outcomes(Promise.reject(refusal), Promise.reject(new Error("another")));
+    expect(() => succeeded(refused)).toThrow(refusal);
   });
 });

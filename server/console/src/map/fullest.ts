@@ -34,6 +34,14 @@ export function mostUrgent(found: readonly Found[], most: number): Found {
   return { cells: cells.slice(0, most), isAll: found.every(({ isAll }) => isAll) };
 }
 
+/** The outcomes that succeeded: a user sees the spaces that the user may read. If none succeeded, throws the reason. */
+export function succeeded<T>(outcomes: readonly PromiseSettledResult<T>[]): T[] {
+  const values = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const failed = outcomes.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
+  if (values.length === 0 && failed) throw failed.reason;
+  return values;
+}
+
 function isRegion(cell: MapCell): cell is RegionCell {
   return cell.region !== undefined && cell.capacity !== "0";
 }

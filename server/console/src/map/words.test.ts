@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
-import { MapCell_Kind, MapCellSchema, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
-import { brief, isClosed, lineOf, sizeOf, titleOf, untilFull } from "./words.ts";
+import { MapCell_Kind, MapCellSchema, MapRegionSchema, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
+import { brief, isClosed, lineOf, sizeOf, stepsTo, titleOf, untilFull } from "./words.ts";
 
 const cell = (init: MessageInitShape<typeof MapCellSchema>) => create(MapCellSchema, { prefix: "101", ...init });
 const region = {
@@ -47,6 +47,28 @@ describe("words", () => {
     expect(brief(`${"1".repeat(60)}0`)).toBe("111111111111111111…11111110");
     expect(sizeOf("", 128)).toBe("2¹²⁸");
     expect(titleOf(cell({}))).toBe("free");
+  });
+
+  test("ok_the_path_has_the_names_of_regions", () => {
+    const world = create(MapRegionSchema, { ...region, name: "spaces/default/regions/world", prefix: "11" });
+    const path = (root: string, around = [world], cells = [cell({ prefix: root })], shown = root) =>
+      stepsTo(root, { root: shown, around, cells }).map(({ name }) => name);
+    expect(path("", [], [cell({ prefix: "", region: { ...region, prefix: "" } })])).toEqual(["whole space"]);
+    expect(path("101", [], [cell({ region })])).toEqual(["whole space", "orders"]);
+    expect(path("1101")).toEqual(["whole space", "world", "1101"]);
+    // A partial region is also the region of its first cell, and a closed region only of what is inside it.
+    const inside = { inside: world.name };
+    const halves = [cell({ prefix: "110", region: world, ...inside }), cell({ prefix: "111", region, ...inside })];
+    expect(path("11", [], halves)).toEqual(["whole space", "world"]);
+    expect(path("11", [], [cell({ prefix: "110", ...inside }), cell({ prefix: "111", ...inside })])).toContain("world");
+    expect(path("110", [world], [cell({ prefix: "110", region: world, ...inside })])).toEqual([
+      "whole space",
+      "world",
+      "110",
+    ]);
+    // The map of the prefix is still loading.
+    expect(path("101", [], [cell({ region })], "")).toEqual(["whole space", "101"]);
+    expect(stepsTo("101", undefined).map(({ prefix }) => prefix)).toEqual(["", "101"]);
   });
 
   test("ok_time_until_a_region_is_full", () => {

@@ -2,6 +2,7 @@
 import { type MapCell, MapCell_Kind, type MapRegion, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
 import { format, superscript } from "../lib/format.ts";
 import { shortOf } from "../lib/names.ts";
+import type { MapPart } from "./ask.ts";
 import { lookOf } from "./scene.ts";
 
 /** The number of identifiers below a prefix: "2^40". */
@@ -12,6 +13,33 @@ export function sizeOf(prefix: string, bits: number): string {
 /** Shortens a long prefix by leaving out its middle. */
 export function brief(prefix: string): string {
   return prefix.length <= 28 ? prefix : `${prefix.slice(0, 18)}…${prefix.slice(-8)}`;
+}
+
+/** A prefix on the path from the whole space to the displayed prefix. */
+export interface Step {
+  prefix: string;
+  name: string;
+}
+
+/** The path from the whole space to the displayed prefix. A step has the name of its region, if the map tells it. */
+export function stepsTo(root: string, part: Tiled | undefined): Step[] {
+  const known = part?.root === root ? part : undefined;
+  const own = known ? nameOfRoot(known) : "";
+  return [
+    { prefix: "", name: "whole space" },
+    ...(known?.around ?? []).map(({ prefix, name }) => ({ prefix, name: shortOf(name) })),
+    ...(root === "" ? [] : [{ prefix: root, name: own ? shortOf(own) : brief(root) }]),
+  ];
+}
+
+type Tiled = Pick<MapPart, "root" | "around" | "cells">;
+
+/** The name of the region whose prefix is displayed: that of one of the cells, or a closed region around all of them. */
+function nameOfRoot({ root, around, cells }: Tiled): string {
+  const shown = cells.find(({ region }) => region?.prefix === root)?.region;
+  const inside = cells[0]?.inside ?? "";
+  const isOutside = around.some(({ name }) => name === inside) || cells.some((cell) => cell.inside !== inside);
+  return shown?.name ?? (isOutside ? "" : inside);
 }
 
 const MARKS = [

@@ -9,6 +9,7 @@ import { format } from "../lib/format.ts";
 import { spaceName } from "../lib/names.ts";
 import { linkTo } from "../router.ts";
 import { type Load, useLoad } from "../ui/load.ts";
+import { Wrapped } from "../ui/parts.tsx";
 import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { toast } from "../ui/toast.tsx";
@@ -31,8 +32,12 @@ export function HistoryPage({ space, made }: { space: string; made: number }) {
       <header class="page-head">
         <h1>History</h1>
         <SpaceChoice space={space} linkOf={(name) => linkTo("history", [name])} />
-        {may("edit", { kind: "space", space }) && (load.value?.entries.length ?? 0) > 0 && bits.value !== undefined && (
-          <button type="button" onClick={() => app.edit({ op: "undo", space, bits: bits.value ?? 64 })}>
+        {may("edit", { kind: "space", space }) && !load.refused && (
+          <button
+            type="button"
+            disabled={(load.value?.entries.length ?? 0) === 0 || bits.value === undefined}
+            onClick={() => app.edit({ op: "undo", space, bits: bits.value ?? 64 })}
+          >
             Undo the last edit
           </button>
         )}
@@ -108,7 +113,8 @@ export function Timeline({ space, history, parent }: { space: string; history: H
             <Differences changes={entry.changes} />
             {entry.declared !== "" && (
               <p>
-                next number {format.whole(BigInt(entry.declaredBefore || "0"))} → {format.whole(BigInt(entry.declared))}
+                next number <Wrapped text={format.whole(BigInt(entry.declaredBefore || "0"))} /> →{" "}
+                <Wrapped text={format.whole(BigInt(entry.declared))} />
               </p>
             )}
           </li>

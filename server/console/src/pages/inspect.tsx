@@ -7,7 +7,7 @@ import { shortOf, splitRegion } from "../lib/names.ts";
 import { splitTexts, TEXTS_MAX, toCsv } from "../lib/texts.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { useLoad } from "../ui/load.ts";
-import { Facts, Field, Mark, Table } from "../ui/parts.tsx";
+import { Code, Facts, Field, Mark, Table } from "../ui/parts.tsx";
 import { SpaceChoice } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { toast } from "../ui/toast.tsx";
@@ -194,7 +194,7 @@ function Details({ finding }: { finding: Finding }) {
           <h2>{inspection.format}</h2>
           <Facts
             facts={[
-              ["Identifier", <code key="id">{inspection.canonical}</code>],
+              ["Identifier", <Code key="id" text={inspection.canonical} />],
               ["Read as this because", inspection.because],
               inspection.time !== "" && ["UTC time", <time key="utc">{inspection.time}</time>],
               inspection.time !== "" && ["Local time", format.moment(Date.parse(inspection.time))],
@@ -206,7 +206,7 @@ function Details({ finding }: { finding: Finding }) {
             {inspection.layout.map(({ first, last, label, bits }, index) => (
               <li key={first} class={`tone-${index % 3}`}>
                 <span class="bits-label">{label}</span>
-                <code>{bits}</code>
+                <Code text={bits} />
                 <span class="bits-range">{first === last ? first : `${first}–${last}`}</span>
               </li>
             ))}
@@ -243,13 +243,13 @@ function Details({ finding }: { finding: Finding }) {
               ],
               classification.issuedPrefix !== undefined && [
                 "Issued when the prefix was",
-                <code key="p">{classification.issuedPrefix}</code>,
+                <Code key="p" text={classification.issuedPrefix} />,
               ],
               classification.formerPrefixes.length > 0 && [
                 "Former prefixes",
                 classification.formerPrefixes.map(({ prefix, fromRevision, toRevision }) => (
                   <div key={prefix}>
-                    <code>{prefix}</code> in revisions {format.whole(fromRevision)} to {format.whole(toRevision)}
+                    <Code text={prefix} /> in revisions {format.whole(fromRevision)} to {format.whole(toRevision)}
                   </div>
                 )),
               ],

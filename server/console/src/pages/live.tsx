@@ -10,7 +10,7 @@ import { format } from "../lib/format.ts";
 import { spaceOf, splitRegion } from "../lib/names.ts";
 import { spacesOf } from "../lib/rights.ts";
 import { askMap } from "../map/ask.ts";
-import { findRegions, mostUrgent } from "../map/fullest.ts";
+import { findRegions, mostUrgent, succeeded } from "../map/fullest.ts";
 import { untilFull } from "../map/words.ts";
 import { linkTo } from "../router.ts";
 import { Chart, ChartCard } from "../ui/chart.tsx";
@@ -67,15 +67,16 @@ export function LivePage() {
   );
 }
 
-/** Returns a number that grows every `ms` milliseconds while the page is visible. */
-function useTicks(ms: number): number {
+/** Returns a number that grows every `ms` milliseconds while the page is visible, until it is over. */
+function useTicks(ms: number, isOver = false): number {
   const [ticks, setTicks] = useState(0);
   useEffect(() => {
+    if (isOver) return;
     const timer = setInterval(() => {
       if (!document.hidden) setTicks((before) => before + 1);
     }, ms);
     return () => clearInterval(timer);
-  }, [ms]);
+  }, [ms, isOver]);
   return ticks;
 }
 
@@ -278,26 +279,27 @@ function DaemonsLoading() {
 /** The regions that will be full first. */
 function Fullest() {
   const { who } = useApp();
-  const round = useTicks(FULLEST_MS);
+  const [isRefused, setIsRefused] = useState(false);
+  const round = useTicks(FULLEST_MS, isRefused);
   const load = useLoad(
     async (signal) => {
       const listed = await regions.listSpaces({ pageSize: SPACES_MOST }, { signal });
       const names = new Set([...listed.spaces.map(({ name }) => spaceOf(name)), ...spacesOf(who.permissions, "read")]);
-      const spaces = [...names].slice(0, SPACES_MOST);
+      // To a user without any permission, the daemon says which one is missing.
+      const spaces = [...(names.size > 0 ? names : ["default"])].slice(0, SPACES_MOST);
       const maps = await Promise.allSettled(
         spaces.map((space) =>
           findRegions(async (prefix) => (await askMap(space, prefix, 0n, signal)).cells, DEEPER_MOST),
         ),
       );
-      const found = mostUrgent(
-        maps.flatMap((map) => (map.status === "fulfilled" ? [map.value] : [])),
-        FULLEST_MOST,
-      );
+      const found = mostUrgent(succeeded(maps), FULLEST_MOST);
       const hasMore = names.size > spaces.length || listed.nextPageToken !== "";
       return { ...found, isAll: found.isAll && !hasMore };
     },
     [round],
   );
+  // Stop polling after a refusal, because each refusal is written to the audit log.
+  useEffect(() => setIsRefused(load.refused?.kind === "no-permission"), [load.refused]);
   return (
     <section class="card">
       <h2>Fullest regions</h2>

@@ -10,13 +10,14 @@ import { shortOf, splitRegion } from "../lib/names.ts";
 import { askMap, type MapPart } from "../map/ask.ts";
 import { MapCanvas } from "../map/canvas.tsx";
 import type { View } from "../map/layout.ts";
+import { cellAt, pickAt } from "../map/pick.ts";
 import { lookOf } from "../map/scene.ts";
 import type { Scale } from "../map/tree.ts";
-import { brief, lineOf, marksOf, sizeOf, titleOf, untilFull } from "../map/words.ts";
+import { brief, lineOf, marksOf, sizeOf, stepsTo, titleOf, untilFull } from "../map/words.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
-import { Choice, Facts, Mark, Table } from "../ui/parts.tsx";
+import { Choice, Code, Facts, Mark, Table } from "../ui/parts.tsx";
 import { SpaceChoice, useRevision } from "../ui/space.tsx";
 import { Problem } from "../ui/states.tsx";
 import { TimeSlider } from "./time-slider.tsx";
@@ -47,11 +48,13 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
       pick: picked,
       ...over,
     });
-  const go = (over: Record<string, string | undefined>) => {
-    location.hash = link(over);
+  const linkToPrefix = (prefix: string) => link({ prefix, pick: pickAt(picked, prefix) });
+  const zoom = (prefix: string) => {
+    location.hash = linkToPrefix(prefix);
   };
   const part = load.value;
-  const cell = part?.cells.find(({ prefix }) => prefix === picked);
+  // The pointer may have been on a cell of another map.
+  const cell = part && (cellAt(part.cells, picked) ?? part.cells.find(({ prefix }) => prefix === pointed?.prefix));
   const mayCreate = offers.names.length > 0;
 
   return (
@@ -93,7 +96,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
           </button>
         )}
       </header>
-      <Crumbs part={part} root={root} link={(prefix) => link({ prefix, pick: undefined })} />
+      <Crumbs part={part} root={root} link={linkToPrefix} />
       {load.refused ? (
         <Problem refused={load.refused} again={load.again} />
       ) : !part ? (
@@ -113,23 +116,18 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
           <div>
             <MapCanvas
               part={part}
+              root={root}
               view={view}
               scale={scale}
               picked={picked}
               describe={(one) => lineOf(one, part.bits, at !== 0n)}
               onPick={(prefix) => replaceRoute(link({ pick: prefix }))}
               onPoint={setPointed}
-              onZoom={(prefix) => go({ prefix, pick: undefined })}
+              onZoom={zoom}
             />
             <Legend map />
           </div>
-          <Details
-            part={part}
-            space={space}
-            cell={cell ?? pointed}
-            isPast={at !== 0n}
-            onZoom={(prefix) => go({ prefix, pick: undefined })}
-          />
+          <Details part={part} space={space} cell={cell} isPast={at !== 0n} onZoom={zoom} />
         </div>
       )}
       <TimeSlider
@@ -147,17 +145,12 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
 
 /** The path from the whole space to the displayed prefix. */
 function Crumbs({ part, root, link }: { part: MapPart | undefined; root: string; link: (prefix: string) => string }) {
-  const around = (part?.root === root ? part.around : []).filter(({ prefix }) => prefix !== root);
-  const steps = [
-    { prefix: "", name: "whole space" },
-    ...around.map(({ prefix, name }) => ({ prefix, name: shortOf(name) })),
-    ...(root !== "" ? [{ prefix: root, name: brief(root) }] : []),
-  ];
+  const steps = stepsTo(root, part);
   return (
     <nav class="crumbs" aria-label="Zoom">
       <ol>
         {steps.map(({ prefix, name }, index) => (
-          <li key={prefix}>
+          <li key={prefix} title={prefix === "" ? undefined : `prefix ${prefix}`}>
             {index === steps.length - 1 ? (
               <span aria-current="location">{name}</span>
             ) : (
@@ -221,7 +214,7 @@ function Details(props: {
       </h2>
       <Facts
         facts={[
-          ["Prefix", <code key="prefix">{cell.prefix || "empty"}</code>],
+          ["Prefix", <Code key="prefix" text={cell.prefix || "empty"} />],
           region && ["Zone", `${region.zoneBits} bits`],
           region && ["Suffix", `${region.suffixBits} bits`],
           look === "region" || look === "many"

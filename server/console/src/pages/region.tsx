@@ -12,7 +12,7 @@ import { isClosed, untilFull } from "../map/words.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { Bar, Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
-import { Facts, Mark, Table, Tabs } from "../ui/parts.tsx";
+import { Code, Facts, Mark, Table, Tabs, Wrapped } from "../ui/parts.tsx";
 import { useRevision } from "../ui/space.tsx";
 import { Empty, Loaded } from "../ui/states.tsx";
 import { Timeline, useHistory } from "./history.tsx";
@@ -152,11 +152,11 @@ function Details({ region, width }: { region: Region; width: number }) {
       <Section title="Place">
         <Facts
           facts={[
-            ["Prefix", <code key="prefix">{region.prefix}</code>],
+            ["Prefix", <Code key="prefix" text={region.prefix} />],
             ["Zone, suffix", `${bits(region.zoneBits)}, ${bits(region.suffixBits)}`],
             // A closed region has neither a zone nor a suffix, which would show the width.
-            !closed && ["First identifier", <code key="first">{firstOf(region.prefix, width).toString()}</code>],
-            !closed && ["Last identifier", <code key="last">{lastOf(region.prefix, width).toString()}</code>],
+            !closed && ["First identifier", <Code key="first" text={firstOf(region.prefix, width).toString()} />],
+            !closed && ["Last identifier", <Code key="last" text={lastOf(region.prefix, width).toString()} />],
             ["Prefix since revision", format.whole(region.prefixSince)],
             ["Number", format.whole(region.number)],
           ]}
@@ -208,7 +208,11 @@ function Details({ region, width }: { region: Region; width: number }) {
 
 /** A number in its short form, with all digits in a tooltip. */
 function Count({ value }: { value: bigint }) {
-  return <span title={format.whole(value)}>{format.count(value)}</span>;
+  return (
+    <span title={format.whole(value)}>
+      <Wrapped text={format.count(value)} />
+    </span>
+  );
 }
 
 function Section({ title, wide, children }: { title: string; wide?: boolean; children: ComponentChildren }) {

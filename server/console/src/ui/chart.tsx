@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { isolated, type Line, latest } from "../lib/figures.ts";
+import { axisWidth, isolated, type Line, latest } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 import { Mark } from "./parts.tsx";
 
@@ -14,6 +14,10 @@ const AXIS_HEIGHT = 28;
 const CLOCK_WIDTH = 75;
 /** The minimum distance between two time labels on the axis, in pixels. */
 const CLOCK_SPACE = 110;
+/** The index of the axis of values, its usual width, and the space between its labels and the plot, in pixels. */
+const VALUES = 1;
+const VALUE_WIDTH = 64;
+const VALUE_GAP = 5;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
@@ -52,7 +56,13 @@ export function Chart(props: {
             space: CLOCK_SPACE,
             values: (plot, values) => values.map((value) => (isCut(plot, value) ? "" : format.clock(value * 1000))),
           },
-          { ...axis, size: 64, values: (_, values) => values.map((value) => shown.current(value)) },
+          {
+            ...axis,
+            gap: VALUE_GAP,
+            size: (plot, labels) =>
+              axisWidth(labels ?? [], VALUE_WIDTH, (label) => widthOf(plot, VALUES, label) + 2 * VALUE_GAP),
+            values: (_, values) => values.map((value) => shown.current(value)),
+          },
         ],
         series: [
           {},
@@ -112,6 +122,13 @@ export function Chart(props: {
 /** Whether the right edge of the chart would cut the label of a time, which is centered below the time. */
 function isCut(plot: uPlot, time: number): boolean {
   return plot.bbox.left / uPlot.pxRatio + plot.valToPos(time, "x") + CLOCK_WIDTH / 2 > plot.width;
+}
+
+/** The width of a label of an axis, in CSS pixels. The canvas has the pixels of the screen. */
+function widthOf(plot: uPlot, axis: number, label: string): number {
+  // uPlot replaces the font by the font and its size.
+  plot.ctx.font = (plot.axes[axis]?.font as unknown as string[] | undefined)?.[0] ?? "";
+  return plot.ctx.measureText(label).width / uPlot.pxRatio;
 }
 
 /** The card of a chart, also while it loads. `end` is the time in seconds since which the values are stale. */

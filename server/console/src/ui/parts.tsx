@@ -1,6 +1,7 @@
 // Small components: fields, tables, tabs, choices.
-import { type ComponentChildren, cloneElement, type VNode } from "preact";
+import { type ComponentChildren, cloneElement, Fragment, type VNode } from "preact";
 import { useId } from "preact/hooks";
+import { format, wordsOf } from "../lib/format.ts";
 
 /** A labeled input of a form, with a hint. */
 export function Field(props: {
@@ -166,6 +167,42 @@ function classes(number = false, wide = false): string {
   return `${number ? "number" : ""} ${wide ? "wide" : ""}`.trim();
 }
 
+/** A text whose large numbers and long prefixes break between groups, and only if they are longer than a line. */
+export function Wrapped({ text }: { text: string }) {
+  if (format.pieces(text).length === 1) return <>{text}</>;
+  return (
+    <>
+      {wordsOf(text).map((word, index) => (
+        <Word key={index} pieces={format.pieces(word)} />
+      ))}
+    </>
+  );
+}
+
+function Word({ pieces: [first, ...rest] }: { pieces: string[] }) {
+  if (rest.length === 0) return <>{first}</>;
+  return (
+    <span class="groups">
+      {first}
+      {rest.map((piece, index) => (
+        <Fragment key={index}>
+          <wbr />
+          {piece}
+        </Fragment>
+      ))}
+    </span>
+  );
+}
+
+/** A prefix or an identifier. */
+export function Code({ text }: { text: string }) {
+  return (
+    <code>
+      <Wrapped text={text} />
+    </code>
+  );
+}
+
 /** A list of names and values. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ComponentChildren] | false | undefined)[] }) {
   return (
@@ -175,7 +212,7 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ComponentC
           fact && (
             <div key={fact[0]}>
               <dt>{fact[0]}</dt>
-              <dd>{fact[1]}</dd>
+              <dd>{typeof fact[1] === "string" ? <Wrapped text={fact[1]} /> : fact[1]}</dd>
             </div>
           ),
       )}
