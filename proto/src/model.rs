@@ -26,7 +26,7 @@ pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use limits::{LIMIT, parse_limits};
-pub use map::{MapInput, map};
+pub use map::{FullestInput, MapInput, map};
 pub use names::{CONCEALED, HEIR, RegionName, RequestName, SpaceName, region_name, request_name, space_name};
 pub use range::range;
 pub use regions::{

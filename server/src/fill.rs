@@ -84,18 +84,23 @@ impl Fill {
     fn new(space: &Space, region: &Region, now: Duration) -> Self {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        // Only a region that is already full has 0 seconds left, whatever the rate.
-        let is_full = region.full_in(issued, 1.0) == Some(0.0);
         Self {
             source: Source::Region { name: region.name.clone(), space: space.name() },
             capacity: region.limit(),
             issued,
             reserved: region.issued,
-            full_in: if is_full { Some(0.0) } else { region.full_in(issued, usage.rate) },
+            full_in: full_in(region, issued, usage.rate),
             is_capped: region.is_capped(),
             expandable_bits: region.expandable_bits(),
         }
     }
+}
+
+/// Returns the seconds until a region is full, or `None` if it has granted nothing recently. Only a region that is already
+/// full has 0 seconds left, whatever the rate.
+fn full_in(region: &Region, issued: Count, rate: f64) -> Option<f64> {
+    let is_full = region.full_in(issued, 1.0) == Some(0.0);
+    if is_full { Some(0.0) } else { region.full_in(issued, rate) }
 }
 
 impl Selection {
@@ -152,12 +157,8 @@ impl Known {
 
 /// Finds the matching regions of a space that can issue identifiers. Returns the first of them, and their total number.
 fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
-    let is_match = |region: &&Arc<Region>| {
-        region.kind != Kind::Closed
-            && !region.delegated
-            && region.order != Order::External
-            && patterns.iter().any(|pattern| pattern.matches(&region.name))
-    };
+    let is_match =
+        |region: &&Arc<Region>| can_issue(region) && patterns.iter().any(|pattern| pattern.matches(&region.name));
     let (mut first, mut count, mut after) = (Vec::new(), 0, None);
     loop {
         let some = space.some_after(after);
@@ -173,6 +174,47 @@ fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
         // Let a waiting grant run.
         thread::yield_now();
     }
+}
+
+/// Whether identifiers can be granted from a region.
+fn can_issue(region: &Region) -> bool {
+    region.kind != Kind::Closed && !region.delegated && region.order != Order::External
+}
+
+/// The seconds until a region is full, infinite if it has granted nothing recently, and its issued share.
+type Urgency = (f64, f64);
+
+/// Finds up to `most` of these regions that will be full first: the soonest first, then those with the largest issued
+/// share. Looks at every region of the space, but never at more than a few under one lock.
+pub(crate) fn fullest(
+    space: &Space,
+    is_wanted: impl Fn(&Region) -> bool,
+    now: Duration,
+    most: usize,
+) -> Vec<Arc<Region>> {
+    let urgency = |region: &Region| -> Urgency {
+        let usage = space.usage(region.number, now);
+        let issued = usage.issued(region.issued);
+        let left = full_in(region, issued, usage.rate).unwrap_or(f64::INFINITY);
+        (left, issued.to_f64() / region.limit().to_f64())
+    };
+    let first = |(left, share): &Urgency, (other, of_other): &Urgency| {
+        left.total_cmp(other).then_with(|| of_other.total_cmp(share))
+    };
+    let (mut found, mut after) = (Vec::<(Urgency, Arc<Region>)>::new(), None);
+    loop {
+        let some = space.some_after(after);
+        let Some(last) = some.last() else { break };
+        after = Some(last.prefix);
+        let wanted =
+            some.into_iter().filter(|region| region.issued > Count::ZERO && can_issue(region) && is_wanted(region));
+        found.extend(wanted.map(|region| (urgency(&region), region)));
+        found.sort_by(|(one, _), (other, _)| first(one, other));
+        found.truncate(most);
+        // Let a waiting grant run.
+        thread::yield_now();
+    }
+    found.into_iter().map(|(_, region)| region).collect()
 }
 
 /// Finds up to `most` regions that will be full first, the soonest first, among those that this daemon has granted

@@ -1169,6 +1169,22 @@ pub struct MapRegion {
     pub full_in_seconds: ::core::option::Option<f64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListFullestRegionsRequest {
+    /// "spaces/SPACE".
+    #[prost(string, tag = "1")]
+    pub parent: ::prost::alloc::string::String,
+    /// At most 100. 0 means 10.
+    #[prost(uint32, tag = "2")]
+    pub max_regions: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListFullestRegionsResponse {
+    /// The regions that the caller may read and from which suffixes have been issued. Closed, delegated and external
+    /// regions are not listed, because nothing is granted from them.
+    #[prost(message, repeated, tag = "1")]
+    pub regions: ::prost::alloc::vec::Vec<Region>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFreeBlocksRequest {
     /// "spaces/SPACE".
     #[prost(string, tag = "1")]
@@ -2282,6 +2298,31 @@ pub mod regions_client {
                 .insert(GrpcMethod::new("kent.v1.Regions", "MapRegions"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share.
+        pub async fn list_fullest_regions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListFullestRegionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListFullestRegionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Regions/ListFullestRegions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Regions", "ListFullestRegions"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
         /// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
         pub async fn list_free_blocks(
@@ -2825,6 +2866,14 @@ pub mod regions_server {
             tonic::Response<super::MapRegionsResponse>,
             tonic::Status,
         >;
+        /// Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share.
+        async fn list_fullest_regions(
+            &self,
+            request: tonic::Request<super::ListFullestRegionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListFullestRegionsResponse>,
+            tonic::Status,
+        >;
         /// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
         /// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
         async fn list_free_blocks(
@@ -3334,6 +3383,51 @@ pub mod regions_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MapRegionsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Regions/ListFullestRegions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListFullestRegionsSvc<T: Regions>(pub Arc<T>);
+                    impl<
+                        T: Regions,
+                    > tonic::server::UnaryService<super::ListFullestRegionsRequest>
+                    for ListFullestRegionsSvc<T> {
+                        type Response = super::ListFullestRegionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListFullestRegionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Regions>::list_fullest_regions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListFullestRegionsSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

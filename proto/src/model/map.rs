@@ -41,6 +41,33 @@ impl TryFrom<v1::MapRegionsRequest> for MapInput {
     }
 }
 
+/// A validated request for the fullest regions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullestInput {
+    /// The name of the space.
+    pub space: String,
+    /// The maximum number of regions.
+    pub most: usize,
+}
+
+/// The maximum number of the fullest regions, and the number if the request does not set it.
+const FULLEST_MAX: usize = 100;
+const FULLEST_DEFAULT: usize = 10;
+
+impl TryFrom<v1::ListFullestRegionsRequest> for FullestInput {
+    type Error = Invalid;
+
+    fn try_from(request: v1::ListFullestRegionsRequest) -> Result<Self, Invalid> {
+        let space = SpaceName::parse("parent", &request.parent)?.into_inner();
+        let most = match request.max_regions as usize {
+            0 => FULLEST_DEFAULT,
+            most @ ..=FULLEST_MAX => most,
+            most => return Err(Invalid::new("max_regions", format!("is {most}, but must be at most {FULLEST_MAX}"))),
+        };
+        Ok(Self { space, most })
+    }
+}
+
 /// Converts a map. `usage` returns the daemon's use of a region. It is `None` for a map of the past, which has no
 /// counters.
 pub fn map(space: &str, map: &Map, usage: Option<&dyn Fn(RegionNumber) -> Usage>) -> v1::MapRegionsResponse {

@@ -341,7 +341,7 @@ func (x RegionRequest_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RegionRequest_State.Descriptor instead.
 func (RegionRequest_State) EnumDescriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22, 0}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type Classification_Status int32
@@ -400,7 +400,7 @@ func (x Classification_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Classification_Status.Descriptor instead.
 func (Classification_Status) EnumDescriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{52, 0}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{54, 0}
 }
 
 type Space struct {
@@ -1855,6 +1855,106 @@ func (x *MapRegion) GetFullInSeconds() float64 {
 	return 0
 }
 
+type ListFullestRegionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE".
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// At most 100. 0 means 10.
+	MaxRegions    uint32 `protobuf:"varint,2,opt,name=max_regions,json=maxRegions,proto3" json:"max_regions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFullestRegionsRequest) Reset() {
+	*x = ListFullestRegionsRequest{}
+	mi := &file_kent_v1_regions_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFullestRegionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFullestRegionsRequest) ProtoMessage() {}
+
+func (x *ListFullestRegionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFullestRegionsRequest.ProtoReflect.Descriptor instead.
+func (*ListFullestRegionsRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListFullestRegionsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListFullestRegionsRequest) GetMaxRegions() uint32 {
+	if x != nil {
+		return x.MaxRegions
+	}
+	return 0
+}
+
+type ListFullestRegionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The regions that the caller may read and from which suffixes have been issued. Closed, delegated and external
+	// regions are not listed, because nothing is granted from them.
+	Regions       []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFullestRegionsResponse) Reset() {
+	*x = ListFullestRegionsResponse{}
+	mi := &file_kent_v1_regions_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFullestRegionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFullestRegionsResponse) ProtoMessage() {}
+
+func (x *ListFullestRegionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFullestRegionsResponse.ProtoReflect.Descriptor instead.
+func (*ListFullestRegionsResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListFullestRegionsResponse) GetRegions() []*Region {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
 type ListFreeBlocksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE".
@@ -1875,7 +1975,7 @@ type ListFreeBlocksRequest struct {
 
 func (x *ListFreeBlocksRequest) Reset() {
 	*x = ListFreeBlocksRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[16]
+	mi := &file_kent_v1_regions_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +1987,7 @@ func (x *ListFreeBlocksRequest) String() string {
 func (*ListFreeBlocksRequest) ProtoMessage() {}
 
 func (x *ListFreeBlocksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[16]
+	mi := &file_kent_v1_regions_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2000,7 @@ func (x *ListFreeBlocksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFreeBlocksRequest.ProtoReflect.Descriptor instead.
 func (*ListFreeBlocksRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{16}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListFreeBlocksRequest) GetParent() string {
@@ -1960,7 +2060,7 @@ type ListFreeBlocksResponse struct {
 
 func (x *ListFreeBlocksResponse) Reset() {
 	*x = ListFreeBlocksResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[17]
+	mi := &file_kent_v1_regions_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2072,7 @@ func (x *ListFreeBlocksResponse) String() string {
 func (*ListFreeBlocksResponse) ProtoMessage() {}
 
 func (x *ListFreeBlocksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[17]
+	mi := &file_kent_v1_regions_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2085,7 @@ func (x *ListFreeBlocksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFreeBlocksResponse.ProtoReflect.Descriptor instead.
 func (*ListFreeBlocksResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{17}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListFreeBlocksResponse) GetBlocks() []*FreeBlock {
@@ -2028,7 +2128,7 @@ type FreeBlock struct {
 
 func (x *FreeBlock) Reset() {
 	*x = FreeBlock{}
-	mi := &file_kent_v1_regions_proto_msgTypes[18]
+	mi := &file_kent_v1_regions_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2140,7 @@ func (x *FreeBlock) String() string {
 func (*FreeBlock) ProtoMessage() {}
 
 func (x *FreeBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[18]
+	mi := &file_kent_v1_regions_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2153,7 @@ func (x *FreeBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreeBlock.ProtoReflect.Descriptor instead.
 func (*FreeBlock) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{18}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FreeBlock) GetPrefix() string {
@@ -2085,7 +2185,7 @@ type PlaceOfRegion struct {
 
 func (x *PlaceOfRegion) Reset() {
 	*x = PlaceOfRegion{}
-	mi := &file_kent_v1_regions_proto_msgTypes[19]
+	mi := &file_kent_v1_regions_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2197,7 @@ func (x *PlaceOfRegion) String() string {
 func (*PlaceOfRegion) ProtoMessage() {}
 
 func (x *PlaceOfRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[19]
+	mi := &file_kent_v1_regions_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2210,7 @@ func (x *PlaceOfRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceOfRegion.ProtoReflect.Descriptor instead.
 func (*PlaceOfRegion) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{19}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlaceOfRegion) GetPrefix() string {
@@ -2144,7 +2244,7 @@ type GetRegionRequest struct {
 
 func (x *GetRegionRequest) Reset() {
 	*x = GetRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[20]
+	mi := &file_kent_v1_regions_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2256,7 @@ func (x *GetRegionRequest) String() string {
 func (*GetRegionRequest) ProtoMessage() {}
 
 func (x *GetRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[20]
+	mi := &file_kent_v1_regions_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2269,7 @@ func (x *GetRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRegionRequest.ProtoReflect.Descriptor instead.
 func (*GetRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{20}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetRegionRequest) GetName() string {
@@ -2220,7 +2320,7 @@ type CreateRegionRequest struct {
 
 func (x *CreateRegionRequest) Reset() {
 	*x = CreateRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[21]
+	mi := &file_kent_v1_regions_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2332,7 @@ func (x *CreateRegionRequest) String() string {
 func (*CreateRegionRequest) ProtoMessage() {}
 
 func (x *CreateRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[21]
+	mi := &file_kent_v1_regions_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2345,7 @@ func (x *CreateRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegionRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{21}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateRegionRequest) GetParent() string {
@@ -2407,7 +2507,7 @@ type RegionRequest struct {
 
 func (x *RegionRequest) Reset() {
 	*x = RegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	mi := &file_kent_v1_regions_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2519,7 @@ func (x *RegionRequest) String() string {
 func (*RegionRequest) ProtoMessage() {}
 
 func (x *RegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	mi := &file_kent_v1_regions_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2532,7 @@ func (x *RegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionRequest.ProtoReflect.Descriptor instead.
 func (*RegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegionRequest) GetName() string {
@@ -2568,7 +2668,7 @@ type RequestRegionRequest struct {
 
 func (x *RequestRegionRequest) Reset() {
 	*x = RequestRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	mi := &file_kent_v1_regions_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2680,7 @@ func (x *RequestRegionRequest) String() string {
 func (*RequestRegionRequest) ProtoMessage() {}
 
 func (x *RequestRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	mi := &file_kent_v1_regions_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2693,7 @@ func (x *RequestRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRegionRequest.ProtoReflect.Descriptor instead.
 func (*RequestRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{23}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RequestRegionRequest) GetParent() string {
@@ -2661,7 +2761,7 @@ type ListRegionRequestsRequest struct {
 
 func (x *ListRegionRequestsRequest) Reset() {
 	*x = ListRegionRequestsRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	mi := &file_kent_v1_regions_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2773,7 @@ func (x *ListRegionRequestsRequest) String() string {
 func (*ListRegionRequestsRequest) ProtoMessage() {}
 
 func (x *ListRegionRequestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	mi := &file_kent_v1_regions_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2786,7 @@ func (x *ListRegionRequestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRegionRequestsRequest.ProtoReflect.Descriptor instead.
 func (*ListRegionRequestsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{24}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListRegionRequestsRequest) GetParent() string {
@@ -2728,7 +2828,7 @@ type ListRegionRequestsResponse struct {
 
 func (x *ListRegionRequestsResponse) Reset() {
 	*x = ListRegionRequestsResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	mi := &file_kent_v1_regions_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2840,7 @@ func (x *ListRegionRequestsResponse) String() string {
 func (*ListRegionRequestsResponse) ProtoMessage() {}
 
 func (x *ListRegionRequestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	mi := &file_kent_v1_regions_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +2853,7 @@ func (x *ListRegionRequestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRegionRequestsResponse.ProtoReflect.Descriptor instead.
 func (*ListRegionRequestsResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{25}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListRegionRequestsResponse) GetRequests() []*RegionRequest {
@@ -2784,7 +2884,7 @@ type CloseRegionRequestRequest struct {
 
 func (x *CloseRegionRequestRequest) Reset() {
 	*x = CloseRegionRequestRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	mi := &file_kent_v1_regions_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2896,7 @@ func (x *CloseRegionRequestRequest) String() string {
 func (*CloseRegionRequestRequest) ProtoMessage() {}
 
 func (x *CloseRegionRequestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	mi := &file_kent_v1_regions_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2909,7 @@ func (x *CloseRegionRequestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRegionRequestRequest.ProtoReflect.Descriptor instead.
 func (*CloseRegionRequestRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{26}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CloseRegionRequestRequest) GetName() string {
@@ -2849,7 +2949,7 @@ type ExpandRegionRequest struct {
 
 func (x *ExpandRegionRequest) Reset() {
 	*x = ExpandRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[27]
+	mi := &file_kent_v1_regions_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +2961,7 @@ func (x *ExpandRegionRequest) String() string {
 func (*ExpandRegionRequest) ProtoMessage() {}
 
 func (x *ExpandRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[27]
+	mi := &file_kent_v1_regions_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +2974,7 @@ func (x *ExpandRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpandRegionRequest.ProtoReflect.Descriptor instead.
 func (*ExpandRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{27}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExpandRegionRequest) GetName() string {
@@ -2935,7 +3035,7 @@ type ShrinkRegionRequest struct {
 
 func (x *ShrinkRegionRequest) Reset() {
 	*x = ShrinkRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[28]
+	mi := &file_kent_v1_regions_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3047,7 @@ func (x *ShrinkRegionRequest) String() string {
 func (*ShrinkRegionRequest) ProtoMessage() {}
 
 func (x *ShrinkRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[28]
+	mi := &file_kent_v1_regions_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3060,7 @@ func (x *ShrinkRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkRegionRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{28}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ShrinkRegionRequest) GetName() string {
@@ -3019,7 +3119,7 @@ type DelegateRegionRequest struct {
 
 func (x *DelegateRegionRequest) Reset() {
 	*x = DelegateRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[29]
+	mi := &file_kent_v1_regions_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3131,7 @@ func (x *DelegateRegionRequest) String() string {
 func (*DelegateRegionRequest) ProtoMessage() {}
 
 func (x *DelegateRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[29]
+	mi := &file_kent_v1_regions_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3144,7 @@ func (x *DelegateRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegateRegionRequest.ProtoReflect.Descriptor instead.
 func (*DelegateRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{29}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DelegateRegionRequest) GetName() string {
@@ -3096,7 +3196,7 @@ type SealRegionRequest struct {
 
 func (x *SealRegionRequest) Reset() {
 	*x = SealRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[30]
+	mi := &file_kent_v1_regions_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +3208,7 @@ func (x *SealRegionRequest) String() string {
 func (*SealRegionRequest) ProtoMessage() {}
 
 func (x *SealRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[30]
+	mi := &file_kent_v1_regions_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +3221,7 @@ func (x *SealRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRegionRequest.ProtoReflect.Descriptor instead.
 func (*SealRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{30}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SealRegionRequest) GetName() string {
@@ -3175,7 +3275,7 @@ type RenameRegionRequest struct {
 
 func (x *RenameRegionRequest) Reset() {
 	*x = RenameRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[31]
+	mi := &file_kent_v1_regions_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3287,7 @@ func (x *RenameRegionRequest) String() string {
 func (*RenameRegionRequest) ProtoMessage() {}
 
 func (x *RenameRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[31]
+	mi := &file_kent_v1_regions_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3300,7 @@ func (x *RenameRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRegionRequest.ProtoReflect.Descriptor instead.
 func (*RenameRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{31}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RenameRegionRequest) GetName() string {
@@ -3262,7 +3362,7 @@ type DeleteRegionRequest struct {
 
 func (x *DeleteRegionRequest) Reset() {
 	*x = DeleteRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[32]
+	mi := &file_kent_v1_regions_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3374,7 @@ func (x *DeleteRegionRequest) String() string {
 func (*DeleteRegionRequest) ProtoMessage() {}
 
 func (x *DeleteRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[32]
+	mi := &file_kent_v1_regions_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3387,7 @@ func (x *DeleteRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRegionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{32}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteRegionRequest) GetName() string {
@@ -3346,7 +3446,7 @@ type UndoEditRequest struct {
 
 func (x *UndoEditRequest) Reset() {
 	*x = UndoEditRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[33]
+	mi := &file_kent_v1_regions_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3458,7 @@ func (x *UndoEditRequest) String() string {
 func (*UndoEditRequest) ProtoMessage() {}
 
 func (x *UndoEditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[33]
+	mi := &file_kent_v1_regions_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3471,7 @@ func (x *UndoEditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoEditRequest.ProtoReflect.Descriptor instead.
 func (*UndoEditRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{33}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UndoEditRequest) GetName() string {
@@ -3443,7 +3543,7 @@ type UpdateRegionRequest struct {
 
 func (x *UpdateRegionRequest) Reset() {
 	*x = UpdateRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[34]
+	mi := &file_kent_v1_regions_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3555,7 @@ func (x *UpdateRegionRequest) String() string {
 func (*UpdateRegionRequest) ProtoMessage() {}
 
 func (x *UpdateRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[34]
+	mi := &file_kent_v1_regions_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3568,7 @@ func (x *UpdateRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRegionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{34}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UpdateRegionRequest) GetName() string {
@@ -3573,7 +3673,7 @@ type SplitRegionRequest struct {
 
 func (x *SplitRegionRequest) Reset() {
 	*x = SplitRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[35]
+	mi := &file_kent_v1_regions_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3685,7 @@ func (x *SplitRegionRequest) String() string {
 func (*SplitRegionRequest) ProtoMessage() {}
 
 func (x *SplitRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[35]
+	mi := &file_kent_v1_regions_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3698,7 @@ func (x *SplitRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitRegionRequest.ProtoReflect.Descriptor instead.
 func (*SplitRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{35}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SplitRegionRequest) GetName() string {
@@ -3671,7 +3771,7 @@ type AddSubregionsRequest struct {
 
 func (x *AddSubregionsRequest) Reset() {
 	*x = AddSubregionsRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[36]
+	mi := &file_kent_v1_regions_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +3783,7 @@ func (x *AddSubregionsRequest) String() string {
 func (*AddSubregionsRequest) ProtoMessage() {}
 
 func (x *AddSubregionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[36]
+	mi := &file_kent_v1_regions_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +3796,7 @@ func (x *AddSubregionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubregionsRequest.ProtoReflect.Descriptor instead.
 func (*AddSubregionsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{36}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AddSubregionsRequest) GetName() string {
@@ -3784,7 +3884,7 @@ type NewRegion struct {
 
 func (x *NewRegion) Reset() {
 	*x = NewRegion{}
-	mi := &file_kent_v1_regions_proto_msgTypes[37]
+	mi := &file_kent_v1_regions_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3896,7 @@ func (x *NewRegion) String() string {
 func (*NewRegion) ProtoMessage() {}
 
 func (x *NewRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[37]
+	mi := &file_kent_v1_regions_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3909,7 @@ func (x *NewRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewRegion.ProtoReflect.Descriptor instead.
 func (*NewRegion) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{37}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NewRegion) GetRegionId() string {
@@ -3894,7 +3994,7 @@ type ImportTableRequest struct {
 
 func (x *ImportTableRequest) Reset() {
 	*x = ImportTableRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[38]
+	mi := &file_kent_v1_regions_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4006,7 @@ func (x *ImportTableRequest) String() string {
 func (*ImportTableRequest) ProtoMessage() {}
 
 func (x *ImportTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[38]
+	mi := &file_kent_v1_regions_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4019,7 @@ func (x *ImportTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportTableRequest.ProtoReflect.Descriptor instead.
 func (*ImportTableRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{38}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ImportTableRequest) GetParent() string {
@@ -3999,7 +4099,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[39]
+	mi := &file_kent_v1_regions_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4111,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[39]
+	mi := &file_kent_v1_regions_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4124,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{39}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EditResponse) GetRegion() *Region {
@@ -4118,7 +4218,7 @@ type EditSuggestion struct {
 
 func (x *EditSuggestion) Reset() {
 	*x = EditSuggestion{}
-	mi := &file_kent_v1_regions_proto_msgTypes[40]
+	mi := &file_kent_v1_regions_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4230,7 @@ func (x *EditSuggestion) String() string {
 func (*EditSuggestion) ProtoMessage() {}
 
 func (x *EditSuggestion) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[40]
+	mi := &file_kent_v1_regions_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4243,7 @@ func (x *EditSuggestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditSuggestion.ProtoReflect.Descriptor instead.
 func (*EditSuggestion) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{40}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EditSuggestion) GetRule() string {
@@ -4305,7 +4405,7 @@ type ComposeRequest struct {
 
 func (x *ComposeRequest) Reset() {
 	*x = ComposeRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[41]
+	mi := &file_kent_v1_regions_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4417,7 @@ func (x *ComposeRequest) String() string {
 func (*ComposeRequest) ProtoMessage() {}
 
 func (x *ComposeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[41]
+	mi := &file_kent_v1_regions_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4430,7 @@ func (x *ComposeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeRequest.ProtoReflect.Descriptor instead.
 func (*ComposeRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{41}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ComposeRequest) GetName() string {
@@ -4364,7 +4464,7 @@ type ComposeResponse struct {
 
 func (x *ComposeResponse) Reset() {
 	*x = ComposeResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[42]
+	mi := &file_kent_v1_regions_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4476,7 @@ func (x *ComposeResponse) String() string {
 func (*ComposeResponse) ProtoMessage() {}
 
 func (x *ComposeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[42]
+	mi := &file_kent_v1_regions_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4489,7 @@ func (x *ComposeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeResponse.ProtoReflect.Descriptor instead.
 func (*ComposeResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{42}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ComposeResponse) GetComposed() []*Composed {
@@ -4411,7 +4511,7 @@ type Composed struct {
 
 func (x *Composed) Reset() {
 	*x = Composed{}
-	mi := &file_kent_v1_regions_proto_msgTypes[43]
+	mi := &file_kent_v1_regions_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4523,7 @@ func (x *Composed) String() string {
 func (*Composed) ProtoMessage() {}
 
 func (x *Composed) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[43]
+	mi := &file_kent_v1_regions_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4536,7 @@ func (x *Composed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Composed.ProtoReflect.Descriptor instead.
 func (*Composed) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Composed) GetSuffix() *Uint128 {
@@ -4474,7 +4574,7 @@ type ListHistoryRequest struct {
 
 func (x *ListHistoryRequest) Reset() {
 	*x = ListHistoryRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[44]
+	mi := &file_kent_v1_regions_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +4586,7 @@ func (x *ListHistoryRequest) String() string {
 func (*ListHistoryRequest) ProtoMessage() {}
 
 func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[44]
+	mi := &file_kent_v1_regions_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +4599,7 @@ func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ListHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{44}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListHistoryRequest) GetParent() string {
@@ -4536,7 +4636,7 @@ type ListHistoryResponse struct {
 
 func (x *ListHistoryResponse) Reset() {
 	*x = ListHistoryResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[45]
+	mi := &file_kent_v1_regions_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4648,7 @@ func (x *ListHistoryResponse) String() string {
 func (*ListHistoryResponse) ProtoMessage() {}
 
 func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[45]
+	mi := &file_kent_v1_regions_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4661,7 @@ func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ListHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{45}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListHistoryResponse) GetEntries() []*HistoryEntry {
@@ -4615,7 +4715,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_kent_v1_regions_proto_msgTypes[46]
+	mi := &file_kent_v1_regions_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4727,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[46]
+	mi := &file_kent_v1_regions_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4740,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{46}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HistoryEntry) GetRevision() uint64 {
@@ -4725,7 +4825,7 @@ type WatchTableRequest struct {
 
 func (x *WatchTableRequest) Reset() {
 	*x = WatchTableRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[47]
+	mi := &file_kent_v1_regions_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4837,7 @@ func (x *WatchTableRequest) String() string {
 func (*WatchTableRequest) ProtoMessage() {}
 
 func (x *WatchTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[47]
+	mi := &file_kent_v1_regions_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4850,7 @@ func (x *WatchTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableRequest.ProtoReflect.Descriptor instead.
 func (*WatchTableRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{47}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WatchTableRequest) GetParent() string {
@@ -4781,7 +4881,7 @@ type WatchTableResponse struct {
 
 func (x *WatchTableResponse) Reset() {
 	*x = WatchTableResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[48]
+	mi := &file_kent_v1_regions_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +4893,7 @@ func (x *WatchTableResponse) String() string {
 func (*WatchTableResponse) ProtoMessage() {}
 
 func (x *WatchTableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[48]
+	mi := &file_kent_v1_regions_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +4906,7 @@ func (x *WatchTableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchTableResponse) GetEvent() isWatchTableResponse_Event {
@@ -4880,7 +4980,7 @@ type RegionChange struct {
 
 func (x *RegionChange) Reset() {
 	*x = RegionChange{}
-	mi := &file_kent_v1_regions_proto_msgTypes[49]
+	mi := &file_kent_v1_regions_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4892,7 +4992,7 @@ func (x *RegionChange) String() string {
 func (*RegionChange) ProtoMessage() {}
 
 func (x *RegionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[49]
+	mi := &file_kent_v1_regions_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4905,7 +5005,7 @@ func (x *RegionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionChange.ProtoReflect.Descriptor instead.
 func (*RegionChange) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{49}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RegionChange) GetBefore() *Region {
@@ -4934,7 +5034,7 @@ type ClassifyRequest struct {
 
 func (x *ClassifyRequest) Reset() {
 	*x = ClassifyRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[50]
+	mi := &file_kent_v1_regions_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4946,7 +5046,7 @@ func (x *ClassifyRequest) String() string {
 func (*ClassifyRequest) ProtoMessage() {}
 
 func (x *ClassifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[50]
+	mi := &file_kent_v1_regions_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4959,7 +5059,7 @@ func (x *ClassifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassifyRequest.ProtoReflect.Descriptor instead.
 func (*ClassifyRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{50}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ClassifyRequest) GetParent() string {
@@ -4988,7 +5088,7 @@ type ClassifyResponse struct {
 
 func (x *ClassifyResponse) Reset() {
 	*x = ClassifyResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[51]
+	mi := &file_kent_v1_regions_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +5100,7 @@ func (x *ClassifyResponse) String() string {
 func (*ClassifyResponse) ProtoMessage() {}
 
 func (x *ClassifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[51]
+	mi := &file_kent_v1_regions_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +5113,7 @@ func (x *ClassifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassifyResponse.ProtoReflect.Descriptor instead.
 func (*ClassifyResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{51}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ClassifyResponse) GetClassifications() []*Classification {
@@ -5057,7 +5157,7 @@ type Classification struct {
 
 func (x *Classification) Reset() {
 	*x = Classification{}
-	mi := &file_kent_v1_regions_proto_msgTypes[52]
+	mi := &file_kent_v1_regions_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5069,7 +5169,7 @@ func (x *Classification) String() string {
 func (*Classification) ProtoMessage() {}
 
 func (x *Classification) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[52]
+	mi := &file_kent_v1_regions_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5082,7 +5182,7 @@ func (x *Classification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Classification.ProtoReflect.Descriptor instead.
 func (*Classification) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{52}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Classification) GetIdentifier() *Uint128 {
@@ -5170,7 +5270,7 @@ type WatchTableResponse_Snapshot struct {
 
 func (x *WatchTableResponse_Snapshot) Reset() {
 	*x = WatchTableResponse_Snapshot{}
-	mi := &file_kent_v1_regions_proto_msgTypes[57]
+	mi := &file_kent_v1_regions_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +5282,7 @@ func (x *WatchTableResponse_Snapshot) String() string {
 func (*WatchTableResponse_Snapshot) ProtoMessage() {}
 
 func (x *WatchTableResponse_Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[57]
+	mi := &file_kent_v1_regions_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +5295,7 @@ func (x *WatchTableResponse_Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse_Snapshot.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse_Snapshot) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48, 0}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{50, 0}
 }
 
 func (x *WatchTableResponse_Snapshot) GetRegions() []*Region {
@@ -5250,7 +5350,7 @@ type WatchTableResponse_Around struct {
 
 func (x *WatchTableResponse_Around) Reset() {
 	*x = WatchTableResponse_Around{}
-	mi := &file_kent_v1_regions_proto_msgTypes[58]
+	mi := &file_kent_v1_regions_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5362,7 @@ func (x *WatchTableResponse_Around) String() string {
 func (*WatchTableResponse_Around) ProtoMessage() {}
 
 func (x *WatchTableResponse_Around) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[58]
+	mi := &file_kent_v1_regions_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5375,7 @@ func (x *WatchTableResponse_Around) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse_Around.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse_Around) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48, 1}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{50, 1}
 }
 
 func (x *WatchTableResponse_Around) GetSealedBy() string {
@@ -5453,7 +5553,13 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	" \x01(\rR\rsubregionBits\x12\x12\n" +
 	"\x04rate\x18\v \x01(\x01R\x04rate\x12+\n" +
 	"\x0ffull_in_seconds\x18\f \x01(\x01H\x00R\rfullInSeconds\x88\x01\x01B\x12\n" +
-	"\x10_full_in_seconds\"\xf5\x01\n" +
+	"\x10_full_in_seconds\"T\n" +
+	"\x19ListFullestRegionsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1f\n" +
+	"\vmax_regions\x18\x02 \x01(\rR\n" +
+	"maxRegions\"G\n" +
+	"\x1aListFullestRegionsResponse\x12)\n" +
+	"\aregions\x18\x01 \x03(\v2\x0f.kent.v1.RegionR\aregions\"\xf5\x01\n" +
 	"\x15ListFreeBlocksRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
@@ -5788,7 +5894,7 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\bRESERVED\x10\x03\x12\n" +
 	"\n" +
 	"\x06MEMBER\x10\x04B\x10\n" +
-	"\x0e_issued_prefix2\x9b\x0f\n" +
+	"\x0e_issued_prefix2\xfa\x0f\n" +
 	"\aRegions\x12:\n" +
 	"\vCreateSpace\x12\x1b.kent.v1.CreateSpaceRequest\x1a\x0e.kent.v1.Space\x124\n" +
 	"\bGetSpace\x12\x18.kent.v1.GetSpaceRequest\x1a\x0e.kent.v1.Space\x12E\n" +
@@ -5798,7 +5904,8 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\vListRegions\x12\x1b.kent.v1.ListRegionsRequest\x1a\x1c.kent.v1.ListRegionsResponse\x127\n" +
 	"\tGetRegion\x12\x19.kent.v1.GetRegionRequest\x1a\x0f.kent.v1.Region\x12E\n" +
 	"\n" +
-	"MapRegions\x12\x1a.kent.v1.MapRegionsRequest\x1a\x1b.kent.v1.MapRegionsResponse\x12Q\n" +
+	"MapRegions\x12\x1a.kent.v1.MapRegionsRequest\x1a\x1b.kent.v1.MapRegionsResponse\x12]\n" +
+	"\x12ListFullestRegions\x12\".kent.v1.ListFullestRegionsRequest\x1a#.kent.v1.ListFullestRegionsResponse\x12Q\n" +
 	"\x0eListFreeBlocks\x12\x1e.kent.v1.ListFreeBlocksRequest\x1a\x1f.kent.v1.ListFreeBlocksResponse\x12C\n" +
 	"\fCreateRegion\x12\x1c.kent.v1.CreateRegionRequest\x1a\x15.kent.v1.EditResponse\x12C\n" +
 	"\fExpandRegion\x12\x1c.kent.v1.ExpandRegionRequest\x1a\x15.kent.v1.EditResponse\x12C\n" +
@@ -5836,7 +5943,7 @@ func file_kent_v1_regions_proto_rawDescGZIP() []byte {
 }
 
 var file_kent_v1_regions_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_kent_v1_regions_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_kent_v1_regions_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_kent_v1_regions_proto_goTypes = []any{
 	(Space_TextForm)(0),                 // 0: kent.v1.Space.TextForm
 	(Region_Order)(0),                   // 1: kent.v1.Region.Order
@@ -5860,51 +5967,53 @@ var file_kent_v1_regions_proto_goTypes = []any{
 	(*MapRegionsResponse)(nil),          // 19: kent.v1.MapRegionsResponse
 	(*MapCell)(nil),                     // 20: kent.v1.MapCell
 	(*MapRegion)(nil),                   // 21: kent.v1.MapRegion
-	(*ListFreeBlocksRequest)(nil),       // 22: kent.v1.ListFreeBlocksRequest
-	(*ListFreeBlocksResponse)(nil),      // 23: kent.v1.ListFreeBlocksResponse
-	(*FreeBlock)(nil),                   // 24: kent.v1.FreeBlock
-	(*PlaceOfRegion)(nil),               // 25: kent.v1.PlaceOfRegion
-	(*GetRegionRequest)(nil),            // 26: kent.v1.GetRegionRequest
-	(*CreateRegionRequest)(nil),         // 27: kent.v1.CreateRegionRequest
-	(*RegionRequest)(nil),               // 28: kent.v1.RegionRequest
-	(*RequestRegionRequest)(nil),        // 29: kent.v1.RequestRegionRequest
-	(*ListRegionRequestsRequest)(nil),   // 30: kent.v1.ListRegionRequestsRequest
-	(*ListRegionRequestsResponse)(nil),  // 31: kent.v1.ListRegionRequestsResponse
-	(*CloseRegionRequestRequest)(nil),   // 32: kent.v1.CloseRegionRequestRequest
-	(*ExpandRegionRequest)(nil),         // 33: kent.v1.ExpandRegionRequest
-	(*ShrinkRegionRequest)(nil),         // 34: kent.v1.ShrinkRegionRequest
-	(*DelegateRegionRequest)(nil),       // 35: kent.v1.DelegateRegionRequest
-	(*SealRegionRequest)(nil),           // 36: kent.v1.SealRegionRequest
-	(*RenameRegionRequest)(nil),         // 37: kent.v1.RenameRegionRequest
-	(*DeleteRegionRequest)(nil),         // 38: kent.v1.DeleteRegionRequest
-	(*UndoEditRequest)(nil),             // 39: kent.v1.UndoEditRequest
-	(*UpdateRegionRequest)(nil),         // 40: kent.v1.UpdateRegionRequest
-	(*SplitRegionRequest)(nil),          // 41: kent.v1.SplitRegionRequest
-	(*AddSubregionsRequest)(nil),        // 42: kent.v1.AddSubregionsRequest
-	(*NewRegion)(nil),                   // 43: kent.v1.NewRegion
-	(*ImportTableRequest)(nil),          // 44: kent.v1.ImportTableRequest
-	(*EditResponse)(nil),                // 45: kent.v1.EditResponse
-	(*EditSuggestion)(nil),              // 46: kent.v1.EditSuggestion
-	(*ComposeRequest)(nil),              // 47: kent.v1.ComposeRequest
-	(*ComposeResponse)(nil),             // 48: kent.v1.ComposeResponse
-	(*Composed)(nil),                    // 49: kent.v1.Composed
-	(*ListHistoryRequest)(nil),          // 50: kent.v1.ListHistoryRequest
-	(*ListHistoryResponse)(nil),         // 51: kent.v1.ListHistoryResponse
-	(*HistoryEntry)(nil),                // 52: kent.v1.HistoryEntry
-	(*WatchTableRequest)(nil),           // 53: kent.v1.WatchTableRequest
-	(*WatchTableResponse)(nil),          // 54: kent.v1.WatchTableResponse
-	(*RegionChange)(nil),                // 55: kent.v1.RegionChange
-	(*ClassifyRequest)(nil),             // 56: kent.v1.ClassifyRequest
-	(*ClassifyResponse)(nil),            // 57: kent.v1.ClassifyResponse
-	(*Classification)(nil),              // 58: kent.v1.Classification
-	nil,                                 // 59: kent.v1.Region.LabelsEntry
-	nil,                                 // 60: kent.v1.RegionRequest.LabelsEntry
-	nil,                                 // 61: kent.v1.RequestRegionRequest.LabelsEntry
-	nil,                                 // 62: kent.v1.UpdateRegionRequest.SetLabelsEntry
-	(*WatchTableResponse_Snapshot)(nil), // 63: kent.v1.WatchTableResponse.Snapshot
-	(*WatchTableResponse_Around)(nil),   // 64: kent.v1.WatchTableResponse.Around
-	(*Uint128)(nil),                     // 65: kent.v1.Uint128
-	(*fieldmaskpb.FieldMask)(nil),       // 66: google.protobuf.FieldMask
+	(*ListFullestRegionsRequest)(nil),   // 22: kent.v1.ListFullestRegionsRequest
+	(*ListFullestRegionsResponse)(nil),  // 23: kent.v1.ListFullestRegionsResponse
+	(*ListFreeBlocksRequest)(nil),       // 24: kent.v1.ListFreeBlocksRequest
+	(*ListFreeBlocksResponse)(nil),      // 25: kent.v1.ListFreeBlocksResponse
+	(*FreeBlock)(nil),                   // 26: kent.v1.FreeBlock
+	(*PlaceOfRegion)(nil),               // 27: kent.v1.PlaceOfRegion
+	(*GetRegionRequest)(nil),            // 28: kent.v1.GetRegionRequest
+	(*CreateRegionRequest)(nil),         // 29: kent.v1.CreateRegionRequest
+	(*RegionRequest)(nil),               // 30: kent.v1.RegionRequest
+	(*RequestRegionRequest)(nil),        // 31: kent.v1.RequestRegionRequest
+	(*ListRegionRequestsRequest)(nil),   // 32: kent.v1.ListRegionRequestsRequest
+	(*ListRegionRequestsResponse)(nil),  // 33: kent.v1.ListRegionRequestsResponse
+	(*CloseRegionRequestRequest)(nil),   // 34: kent.v1.CloseRegionRequestRequest
+	(*ExpandRegionRequest)(nil),         // 35: kent.v1.ExpandRegionRequest
+	(*ShrinkRegionRequest)(nil),         // 36: kent.v1.ShrinkRegionRequest
+	(*DelegateRegionRequest)(nil),       // 37: kent.v1.DelegateRegionRequest
+	(*SealRegionRequest)(nil),           // 38: kent.v1.SealRegionRequest
+	(*RenameRegionRequest)(nil),         // 39: kent.v1.RenameRegionRequest
+	(*DeleteRegionRequest)(nil),         // 40: kent.v1.DeleteRegionRequest
+	(*UndoEditRequest)(nil),             // 41: kent.v1.UndoEditRequest
+	(*UpdateRegionRequest)(nil),         // 42: kent.v1.UpdateRegionRequest
+	(*SplitRegionRequest)(nil),          // 43: kent.v1.SplitRegionRequest
+	(*AddSubregionsRequest)(nil),        // 44: kent.v1.AddSubregionsRequest
+	(*NewRegion)(nil),                   // 45: kent.v1.NewRegion
+	(*ImportTableRequest)(nil),          // 46: kent.v1.ImportTableRequest
+	(*EditResponse)(nil),                // 47: kent.v1.EditResponse
+	(*EditSuggestion)(nil),              // 48: kent.v1.EditSuggestion
+	(*ComposeRequest)(nil),              // 49: kent.v1.ComposeRequest
+	(*ComposeResponse)(nil),             // 50: kent.v1.ComposeResponse
+	(*Composed)(nil),                    // 51: kent.v1.Composed
+	(*ListHistoryRequest)(nil),          // 52: kent.v1.ListHistoryRequest
+	(*ListHistoryResponse)(nil),         // 53: kent.v1.ListHistoryResponse
+	(*HistoryEntry)(nil),                // 54: kent.v1.HistoryEntry
+	(*WatchTableRequest)(nil),           // 55: kent.v1.WatchTableRequest
+	(*WatchTableResponse)(nil),          // 56: kent.v1.WatchTableResponse
+	(*RegionChange)(nil),                // 57: kent.v1.RegionChange
+	(*ClassifyRequest)(nil),             // 58: kent.v1.ClassifyRequest
+	(*ClassifyResponse)(nil),            // 59: kent.v1.ClassifyResponse
+	(*Classification)(nil),              // 60: kent.v1.Classification
+	nil,                                 // 61: kent.v1.Region.LabelsEntry
+	nil,                                 // 62: kent.v1.RegionRequest.LabelsEntry
+	nil,                                 // 63: kent.v1.RequestRegionRequest.LabelsEntry
+	nil,                                 // 64: kent.v1.UpdateRegionRequest.SetLabelsEntry
+	(*WatchTableResponse_Snapshot)(nil), // 65: kent.v1.WatchTableResponse.Snapshot
+	(*WatchTableResponse_Around)(nil),   // 66: kent.v1.WatchTableResponse.Around
+	(*Uint128)(nil),                     // 67: kent.v1.Uint128
+	(*fieldmaskpb.FieldMask)(nil),       // 68: google.protobuf.FieldMask
 }
 var file_kent_v1_regions_proto_depIdxs = []int32{
 	0,  // 0: kent.v1.Space.text_form:type_name -> kent.v1.Space.TextForm
@@ -5914,7 +6023,7 @@ var file_kent_v1_regions_proto_depIdxs = []int32{
 	15, // 4: kent.v1.Region.former_prefixes:type_name -> kent.v1.FormerPrefix
 	1,  // 5: kent.v1.Region.order:type_name -> kent.v1.Region.Order
 	13, // 6: kent.v1.Region.policy:type_name -> kent.v1.Policy
-	59, // 7: kent.v1.Region.labels:type_name -> kent.v1.Region.LabelsEntry
+	61, // 7: kent.v1.Region.labels:type_name -> kent.v1.Region.LabelsEntry
 	14, // 8: kent.v1.Policy.auto_expand:type_name -> kent.v1.AutoExpand
 	12, // 9: kent.v1.ListRegionsResponse.regions:type_name -> kent.v1.Region
 	20, // 10: kent.v1.MapRegionsResponse.cells:type_name -> kent.v1.MapCell
@@ -5922,117 +6031,120 @@ var file_kent_v1_regions_proto_depIdxs = []int32{
 	3,  // 12: kent.v1.MapCell.kinds:type_name -> kent.v1.MapCell.Kind
 	21, // 13: kent.v1.MapCell.region:type_name -> kent.v1.MapRegion
 	2,  // 14: kent.v1.MapRegion.kind:type_name -> kent.v1.Region.Kind
-	24, // 15: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
-	25, // 16: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
-	65, // 17: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
-	1,  // 18: kent.v1.CreateRegionRequest.order:type_name -> kent.v1.Region.Order
-	13, // 19: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
-	4,  // 20: kent.v1.RegionRequest.state:type_name -> kent.v1.RegionRequest.State
-	60, // 21: kent.v1.RegionRequest.labels:type_name -> kent.v1.RegionRequest.LabelsEntry
-	61, // 22: kent.v1.RequestRegionRequest.labels:type_name -> kent.v1.RequestRegionRequest.LabelsEntry
-	28, // 23: kent.v1.ListRegionRequestsResponse.requests:type_name -> kent.v1.RegionRequest
-	4,  // 24: kent.v1.CloseRegionRequestRequest.state:type_name -> kent.v1.RegionRequest.State
-	62, // 25: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
-	13, // 26: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
-	66, // 27: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
-	65, // 28: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
-	43, // 29: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
-	43, // 30: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
-	1,  // 31: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
-	65, // 32: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
-	13, // 33: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
-	12, // 34: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
-	12, // 35: kent.v1.EditResponse.region:type_name -> kent.v1.Region
-	55, // 36: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
-	27, // 37: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
-	33, // 38: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
-	34, // 39: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
-	41, // 40: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
-	42, // 41: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
-	40, // 42: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
-	36, // 43: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
-	38, // 44: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
-	65, // 45: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
-	65, // 46: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
-	49, // 47: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
-	65, // 48: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
-	65, // 49: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
-	52, // 50: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
-	55, // 51: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
-	63, // 52: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
-	52, // 53: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
-	64, // 54: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
-	12, // 55: kent.v1.RegionChange.before:type_name -> kent.v1.Region
-	12, // 56: kent.v1.RegionChange.after:type_name -> kent.v1.Region
-	65, // 57: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
-	58, // 58: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
-	65, // 59: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
-	5,  // 60: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
-	65, // 61: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
-	15, // 62: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
-	58, // 63: kent.v1.Classification.local:type_name -> kent.v1.Classification
-	12, // 64: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
-	7,  // 65: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
-	9,  // 66: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
-	10, // 67: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
-	8,  // 68: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
-	16, // 69: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
-	26, // 70: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
-	18, // 71: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
-	22, // 72: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
-	27, // 73: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
-	33, // 74: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
-	34, // 75: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
-	41, // 76: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
-	42, // 77: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
-	35, // 78: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
-	36, // 79: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
-	36, // 80: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
-	37, // 81: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
-	38, // 82: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
-	39, // 83: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
-	40, // 84: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
-	44, // 85: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
-	47, // 86: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
-	50, // 87: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
-	53, // 88: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
-	56, // 89: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
-	29, // 90: kent.v1.Regions.RequestRegion:input_type -> kent.v1.RequestRegionRequest
-	30, // 91: kent.v1.Regions.ListRegionRequests:input_type -> kent.v1.ListRegionRequestsRequest
-	32, // 92: kent.v1.Regions.CloseRegionRequest:input_type -> kent.v1.CloseRegionRequestRequest
-	6,  // 93: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
-	6,  // 94: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
-	11, // 95: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
-	6,  // 96: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
-	17, // 97: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
-	12, // 98: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
-	19, // 99: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
-	23, // 100: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
-	45, // 101: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
-	45, // 102: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
-	45, // 103: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
-	45, // 104: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
-	45, // 105: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
-	45, // 106: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
-	45, // 107: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
-	45, // 108: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
-	45, // 109: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
-	45, // 110: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
-	45, // 111: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
-	45, // 112: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
-	45, // 113: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
-	48, // 114: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
-	51, // 115: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
-	54, // 116: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
-	57, // 117: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
-	28, // 118: kent.v1.Regions.RequestRegion:output_type -> kent.v1.RegionRequest
-	31, // 119: kent.v1.Regions.ListRegionRequests:output_type -> kent.v1.ListRegionRequestsResponse
-	28, // 120: kent.v1.Regions.CloseRegionRequest:output_type -> kent.v1.RegionRequest
-	93, // [93:121] is the sub-list for method output_type
-	65, // [65:93] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	12, // 15: kent.v1.ListFullestRegionsResponse.regions:type_name -> kent.v1.Region
+	26, // 16: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
+	27, // 17: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
+	67, // 18: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
+	1,  // 19: kent.v1.CreateRegionRequest.order:type_name -> kent.v1.Region.Order
+	13, // 20: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
+	4,  // 21: kent.v1.RegionRequest.state:type_name -> kent.v1.RegionRequest.State
+	62, // 22: kent.v1.RegionRequest.labels:type_name -> kent.v1.RegionRequest.LabelsEntry
+	63, // 23: kent.v1.RequestRegionRequest.labels:type_name -> kent.v1.RequestRegionRequest.LabelsEntry
+	30, // 24: kent.v1.ListRegionRequestsResponse.requests:type_name -> kent.v1.RegionRequest
+	4,  // 25: kent.v1.CloseRegionRequestRequest.state:type_name -> kent.v1.RegionRequest.State
+	64, // 26: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
+	13, // 27: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
+	68, // 28: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
+	67, // 29: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
+	45, // 30: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
+	45, // 31: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
+	1,  // 32: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
+	67, // 33: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
+	13, // 34: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
+	12, // 35: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
+	12, // 36: kent.v1.EditResponse.region:type_name -> kent.v1.Region
+	57, // 37: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
+	29, // 38: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
+	35, // 39: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
+	36, // 40: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
+	43, // 41: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
+	44, // 42: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
+	42, // 43: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
+	38, // 44: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
+	40, // 45: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
+	67, // 46: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
+	67, // 47: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
+	51, // 48: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
+	67, // 49: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
+	67, // 50: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
+	54, // 51: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
+	57, // 52: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
+	65, // 53: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
+	54, // 54: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
+	66, // 55: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
+	12, // 56: kent.v1.RegionChange.before:type_name -> kent.v1.Region
+	12, // 57: kent.v1.RegionChange.after:type_name -> kent.v1.Region
+	67, // 58: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
+	60, // 59: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
+	67, // 60: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
+	5,  // 61: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
+	67, // 62: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
+	15, // 63: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
+	60, // 64: kent.v1.Classification.local:type_name -> kent.v1.Classification
+	12, // 65: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
+	7,  // 66: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
+	9,  // 67: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
+	10, // 68: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
+	8,  // 69: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
+	16, // 70: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
+	28, // 71: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
+	18, // 72: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
+	22, // 73: kent.v1.Regions.ListFullestRegions:input_type -> kent.v1.ListFullestRegionsRequest
+	24, // 74: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
+	29, // 75: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
+	35, // 76: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
+	36, // 77: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
+	43, // 78: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
+	44, // 79: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
+	37, // 80: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
+	38, // 81: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
+	38, // 82: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
+	39, // 83: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
+	40, // 84: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
+	41, // 85: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
+	42, // 86: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
+	46, // 87: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
+	49, // 88: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
+	52, // 89: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
+	55, // 90: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
+	58, // 91: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
+	31, // 92: kent.v1.Regions.RequestRegion:input_type -> kent.v1.RequestRegionRequest
+	32, // 93: kent.v1.Regions.ListRegionRequests:input_type -> kent.v1.ListRegionRequestsRequest
+	34, // 94: kent.v1.Regions.CloseRegionRequest:input_type -> kent.v1.CloseRegionRequestRequest
+	6,  // 95: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
+	6,  // 96: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
+	11, // 97: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
+	6,  // 98: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
+	17, // 99: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
+	12, // 100: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
+	19, // 101: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
+	23, // 102: kent.v1.Regions.ListFullestRegions:output_type -> kent.v1.ListFullestRegionsResponse
+	25, // 103: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
+	47, // 104: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
+	47, // 105: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
+	47, // 106: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
+	47, // 107: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
+	47, // 108: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
+	47, // 109: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
+	47, // 110: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
+	47, // 111: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
+	47, // 112: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
+	47, // 113: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
+	47, // 114: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
+	47, // 115: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
+	47, // 116: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
+	50, // 117: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
+	53, // 118: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
+	56, // 119: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
+	59, // 120: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
+	30, // 121: kent.v1.Regions.RequestRegion:output_type -> kent.v1.RegionRequest
+	33, // 122: kent.v1.Regions.ListRegionRequests:output_type -> kent.v1.ListRegionRequestsResponse
+	30, // 123: kent.v1.Regions.CloseRegionRequest:output_type -> kent.v1.RegionRequest
+	95, // [95:124] is the sub-list for method output_type
+	66, // [66:95] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_regions_proto_init() }
@@ -6044,13 +6156,13 @@ func file_kent_v1_regions_proto_init() {
 	file_kent_v1_regions_proto_msgTypes[6].OneofWrappers = []any{}
 	file_kent_v1_regions_proto_msgTypes[14].OneofWrappers = []any{}
 	file_kent_v1_regions_proto_msgTypes[15].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[16].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[22].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[18].OneofWrappers = []any{}
 	file_kent_v1_regions_proto_msgTypes[23].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[34].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[37].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[40].OneofWrappers = []any{
+	file_kent_v1_regions_proto_msgTypes[24].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[25].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[36].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[39].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[42].OneofWrappers = []any{
 		(*EditSuggestion_Create)(nil),
 		(*EditSuggestion_Expand)(nil),
 		(*EditSuggestion_Shrink)(nil),
@@ -6060,19 +6172,19 @@ func file_kent_v1_regions_proto_init() {
 		(*EditSuggestion_Seal)(nil),
 		(*EditSuggestion_Delete)(nil),
 	}
-	file_kent_v1_regions_proto_msgTypes[48].OneofWrappers = []any{
+	file_kent_v1_regions_proto_msgTypes[50].OneofWrappers = []any{
 		(*WatchTableResponse_Snapshot_)(nil),
 		(*WatchTableResponse_Change)(nil),
 		(*WatchTableResponse_Around_)(nil),
 	}
-	file_kent_v1_regions_proto_msgTypes[52].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[54].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_regions_proto_rawDesc), len(file_kent_v1_regions_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,6 +49,7 @@ const (
 	Regions_ListRegions_FullMethodName        = "/kent.v1.Regions/ListRegions"
 	Regions_GetRegion_FullMethodName          = "/kent.v1.Regions/GetRegion"
 	Regions_MapRegions_FullMethodName         = "/kent.v1.Regions/MapRegions"
+	Regions_ListFullestRegions_FullMethodName = "/kent.v1.Regions/ListFullestRegions"
 	Regions_ListFreeBlocks_FullMethodName     = "/kent.v1.Regions/ListFreeBlocks"
 	Regions_CreateRegion_FullMethodName       = "/kent.v1.Regions/CreateRegion"
 	Regions_ExpandRegion_FullMethodName       = "/kent.v1.Regions/ExpandRegion"
@@ -90,6 +91,8 @@ type RegionsClient interface {
 	// overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
 	// caller that may read only some of the regions sees only these.
 	MapRegions(ctx context.Context, in *MapRegionsRequest, opts ...grpc.CallOption) (*MapRegionsResponse, error)
+	// Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share.
+	ListFullestRegions(ctx context.Context, in *ListFullestRegionsRequest, opts ...grpc.CallOption) (*ListFullestRegionsResponse, error)
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
 	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(ctx context.Context, in *ListFreeBlocksRequest, opts ...grpc.CallOption) (*ListFreeBlocksResponse, error)
@@ -219,6 +222,16 @@ func (c *regionsClient) MapRegions(ctx context.Context, in *MapRegionsRequest, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(MapRegionsResponse)
 	err := c.cc.Invoke(ctx, Regions_MapRegions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionsClient) ListFullestRegions(ctx context.Context, in *ListFullestRegionsRequest, opts ...grpc.CallOption) (*ListFullestRegionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFullestRegionsResponse)
+	err := c.cc.Invoke(ctx, Regions_ListFullestRegions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -462,6 +475,8 @@ type RegionsServer interface {
 	// overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
 	// caller that may read only some of the regions sees only these.
 	MapRegions(context.Context, *MapRegionsRequest) (*MapRegionsResponse, error)
+	// Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share.
+	ListFullestRegions(context.Context, *ListFullestRegionsRequest) (*ListFullestRegionsResponse, error)
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
 	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(context.Context, *ListFreeBlocksRequest) (*ListFreeBlocksResponse, error)
@@ -547,6 +562,9 @@ func (UnimplementedRegionsServer) GetRegion(context.Context, *GetRegionRequest) 
 }
 func (UnimplementedRegionsServer) MapRegions(context.Context, *MapRegionsRequest) (*MapRegionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MapRegions not implemented")
+}
+func (UnimplementedRegionsServer) ListFullestRegions(context.Context, *ListFullestRegionsRequest) (*ListFullestRegionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFullestRegions not implemented")
 }
 func (UnimplementedRegionsServer) ListFreeBlocks(context.Context, *ListFreeBlocksRequest) (*ListFreeBlocksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFreeBlocks not implemented")
@@ -754,6 +772,24 @@ func _Regions_MapRegions_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegionsServer).MapRegions(ctx, req.(*MapRegionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Regions_ListFullestRegions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFullestRegionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionsServer).ListFullestRegions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Regions_ListFullestRegions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionsServer).ListFullestRegions(ctx, req.(*ListFullestRegionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1163,6 +1199,10 @@ var Regions_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MapRegions",
 			Handler:    _Regions_MapRegions_Handler,
+		},
+		{
+			MethodName: "ListFullestRegions",
+			Handler:    _Regions_ListFullestRegions_Handler,
 		},
 		{
 			MethodName: "ListFreeBlocks",

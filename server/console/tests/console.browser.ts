@@ -369,7 +369,7 @@ describe("the console", () => {
     const { page, context } = await open(browser);
     await signIn(page, guarded, guarded.token("clock", "allocate:uuidv7"));
     await page.getByText(/lacks the permission read:region:default/).waitFor();
-    expect(await page.getByText("No regions to show").count()).toBe(0);
+    expect(await page.getByText("No region has issued identifiers yet").count()).toBe(0);
     await page.goto(at(guarded, "map/default"));
     await page.getByText("You may not see this").waitFor();
     expect(await page.getByRole("button", { name: /Ask|Create/ }).count()).toBe(0);

@@ -6,19 +6,20 @@ use futures_util::{Stream, future::try_join_all};
 use kent_access::{Action, Target};
 use kent_proto::{
     model::{
-        self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, MapInput, Page, RegionName,
-        SpaceInput, SpaceName, UndoInput, Usage, space_name,
+        self, ClassifyInput, ComposeInput, EditInput, FreeInput, FullestInput, ImportInput, Invalid, MapInput, Page,
+        RegionName, SpaceInput, SpaceName, UndoInput, Usage, space_name,
     },
     stored::TextForm,
     v1::{
         self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, CloseRegionRequestRequest, ComposeRequest,
         ComposeResponse, Composed, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest,
         DeleteSpaceRequest, EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ImportTableRequest,
-        ListFreeBlocksRequest, ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse,
-        ListRegionRequestsRequest, ListRegionRequestsResponse, ListRegionsRequest, ListRegionsResponse,
-        ListSpacesRequest, ListSpacesResponse, MapRegionsRequest, MapRegionsResponse, RegionRequest,
-        RenameRegionRequest, RequestRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
-        UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse, regions_server::Regions,
+        ListFreeBlocksRequest, ListFreeBlocksResponse, ListFullestRegionsRequest, ListFullestRegionsResponse,
+        ListHistoryRequest, ListHistoryResponse, ListRegionRequestsRequest, ListRegionRequestsResponse,
+        ListRegionsRequest, ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, MapRegionsRequest,
+        MapRegionsResponse, RegionRequest, RenameRegionRequest, RequestRegionRequest, SealRegionRequest,
+        ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest,
+        WatchTableResponse, regions_server::Regions,
     },
 };
 use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
@@ -39,6 +40,7 @@ use crate::{
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
+    fill::fullest,
     host::{call, computing::yielding},
     status,
     tables::{
@@ -255,6 +257,24 @@ impl Regions for RegionsService {
         let space = self.find(&input.space)?;
         input.revision.map_or(Ok(()), |revision| check_past(&space, revision))?;
         map::map(&self.engine, &caller, space, input).await.map(Response::new)
+    }
+
+    async fn list_fullest_regions(
+        &self,
+        request: Request<ListFullestRegionsRequest>,
+    ) -> Answer<ListFullestRegionsResponse> {
+        let caller = caller(&self.engine, &request)?;
+        let input = FullestInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_in_some(&caller, Action::Read, &input.space)?;
+        let (space, now) = (self.find(&input.space)?, self.engine.clock().steady());
+        let listed = move || {
+            let regions = fullest(&space, |region| is_readable(&space, &caller, region), now, input.most);
+            let found = space.read(|table| regions.iter().map(|region| Found::of(table, region)).collect::<Vec<_>>());
+            let name = space.name();
+            let regions = found.iter().map(|found| found.message(&space, &caller, &name, now)).collect();
+            ListFullestRegionsResponse { regions }
+        };
+        self.engine.computing().run_locking(listed).await.map(Response::new).map_err(|busy| status::busy(&busy))
     }
 
     async fn get_region(&self, request: Request<GetRegionRequest>) -> Answer<v1::Region> {

@@ -55,8 +55,16 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAMS: [&str; 3] = ["/WatchTable", "/WatchConsole", "/Backup"];
 
 /// Calls whose answers may be large, and are written only when no other thread needs the processor.
-const LARGE: [&str; 7] =
-    ["/Inspect", "/Encode", "/ListRegions", "/MapRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
+const LARGE: [&str; 8] = [
+    "/Inspect",
+    "/Encode",
+    "/ListRegions",
+    "/ListFullestRegions",
+    "/MapRegions",
+    "/ListFreeBlocks",
+    "/Classify",
+    "/DumpEvents",
+];
 
 /// The size of a piece of an answer: 16 KiB, the default size limit of an HTTP/2 frame. A grant on the same connection
 /// waits for at most one piece.

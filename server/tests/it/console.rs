@@ -5,8 +5,9 @@ use std::{fs, time::Duration};
 use kent_proto::{
     model::suggestion_of,
     v1::{
-        CreateRegionRequest, CreateSpaceRequest, DeleteSpaceRequest, Encoding, ExpandRegionRequest, FiguresOfSecond,
-        MapCell, MapRegionsRequest, MapRegionsResponse, RevokeTokenRequest, SealRegionRequest, WatchConsoleRequest,
+        CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteSpaceRequest, Encoding,
+        ExpandRegionRequest, FiguresOfSecond, ListFullestRegionsRequest, MapCell, MapRegionsRequest,
+        MapRegionsResponse, Policy, Region, RevokeTokenRequest, SealRegionRequest, WatchConsoleRequest,
         WatchConsoleResponse, edit_suggestion,
         map_cell::Kind,
         watch_console_request::{Figures, Table},
@@ -156,6 +157,49 @@ async fn ok_a_map_shows_only_what_the_caller_may_read() {
     let none = guarded.token(&["allocate:region:default/orders"]).await;
     let refused = regions.map_regions(none.send(map("", 0, 0))).await.expect_err("refused");
     assert_eq!(refused.code(), Code::PermissionDenied);
+}
+
+fn fullest(max_regions: u32) -> ListFullestRegionsRequest {
+    ListFullestRegionsRequest { parent: SPACE.to_owned(), max_regions }
+}
+
+/// The names of these regions in the default space.
+fn short_names(regions: &[Region]) -> Vec<&str> {
+    let prefix = format!("{SPACE}/regions/").len();
+    regions.iter().map(|region| &region.name[prefix..]).collect()
+}
+
+#[tokio::test]
+async fn ok_the_fullest_regions_are_listed_with_what_the_caller_may_read() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let (mut regions, mut allocator) = (guarded.daemon.regions(), guarded.daemon.allocator());
+    // Strict regions give out exactly what is asked for. Each of these has 16 identifiers.
+    let strict = Some(Policy { strict: true, ..Policy::default() });
+    for region in ["empty", "some", "more", "full", "delegated"] {
+        let create = CreateRegionRequest { suffix_bits: Some(4), policy: strict.clone(), ..create(region) };
+        regions.create_region(guarded.admin.send(create)).await.expect("created");
+    }
+    for (region, count) in [("some", 2), ("more", 8), ("full", 16)] {
+        let take = request(&format!("region:{region}"), count, Encoding::Packed);
+        allocator.allocate(guarded.admin.send(take)).await.expect("granted");
+    }
+    let delegate = DelegateRegionRequest { name: name("delegated"), ..DelegateRegionRequest::default() };
+    regions.delegate_region(guarded.admin.send(delegate)).await.expect("delegated");
+    let listed = regions.list_fullest_regions(guarded.admin.send(fullest(0))).await.expect("listed").into_inner();
+    assert_eq!(short_names(&listed.regions), ["full", "more", "some"]);
+    assert_eq!((listed.regions[1].issued.as_str(), listed.regions[1].capacity.as_str()), ("8", "16"));
+    assert!(listed.regions[1].full_in_seconds.is_some_and(|seconds| seconds > 0.0), "{:?}", listed.regions[1]);
+    let two = regions.list_fullest_regions(guarded.admin.send(fullest(2))).await.expect("listed").into_inner();
+    assert_eq!(short_names(&two.regions), ["full", "more"]);
+    let some = guarded.token(&["read:region:default/some", "read:region:default/empty"]).await;
+    let readable = regions.list_fullest_regions(some.send(fullest(0))).await.expect("listed").into_inner();
+    assert_eq!(short_names(&readable.regions), ["some"]);
+    let none = guarded.token(&["allocate:region:default/some"]).await;
+    let refused = regions.list_fullest_regions(none.send(fullest(0))).await.expect_err("refused");
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let refused = regions.list_fullest_regions(guarded.admin.send(fullest(101))).await.expect_err("refused");
+    assert!(refused.message().contains("max_regions is 101, but must be at most 100"), "{refused}");
 }
 
 /// An open `WatchConsole` call.

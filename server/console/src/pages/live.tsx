@@ -7,10 +7,9 @@ import { useApp } from "../app-state.ts";
 import type { FiguresOfSecond, Status } from "../gen/kent/v1/admin_pb.ts";
 import { bySource, joined, ofDaemon, timesOf } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
-import { spaceOf, splitRegion } from "../lib/names.ts";
+import { mostUrgent, succeeded } from "../lib/fullest.ts";
+import { spaceName, spaceOf, splitRegion } from "../lib/names.ts";
 import { spacesOf } from "../lib/rights.ts";
-import { askMap } from "../map/ask.ts";
-import { findRegions, mostUrgent, succeeded } from "../map/fullest.ts";
 import { untilFull } from "../map/words.ts";
 import { linkTo } from "../router.ts";
 import { Chart, ChartCard } from "../ui/chart.tsx";
@@ -23,8 +22,6 @@ const FULLEST_MS = 15_000;
 const SOURCES_MOST = 4;
 const SPACES_MOST = 8;
 const FULLEST_MOST = 8;
-/** How many more maps of a large space to ask for. */
-const DEEPER_MOST = 3;
 
 /** The page. */
 export function LivePage() {
@@ -287,14 +284,14 @@ function Fullest() {
       const names = new Set([...listed.spaces.map(({ name }) => spaceOf(name)), ...spacesOf(who.permissions, "read")]);
       // To a user without any permission, the daemon says which one is missing.
       const spaces = [...(names.size > 0 ? names : ["default"])].slice(0, SPACES_MOST);
-      const maps = await Promise.allSettled(
+      const lists = await Promise.allSettled(
         spaces.map((space) =>
-          findRegions(async (prefix) => (await askMap(space, prefix, 0n, signal)).cells, DEEPER_MOST),
+          regions.listFullestRegions({ parent: spaceName(space), maxRegions: FULLEST_MOST }, { signal }),
         ),
       );
-      const found = mostUrgent(succeeded(maps), FULLEST_MOST);
-      const hasMore = names.size > spaces.length || listed.nextPageToken !== "";
-      return { ...found, isAll: found.isAll && !hasMore };
+      const found = succeeded(lists).flatMap((list) => list.regions);
+      const isAll = names.size <= spaces.length && listed.nextPageToken === "";
+      return { filled: mostUrgent(found, FULLEST_MOST), isAll };
     },
     [round],
   );
@@ -304,40 +301,39 @@ function Fullest() {
     <section class="card">
       <h2>Fullest regions</h2>
       <Loaded load={load} what="the regions">
-        {({ cells, isAll }) =>
-          cells.length === 0 ? (
-            <Empty title="No regions to show">
+        {({ filled, isAll }) =>
+          filled.length === 0 ? (
+            <Empty title="No region has issued identifiers yet">
               <p>
-                <a href={linkTo("map", ["default"])}>Open the map</a> to see the space.
+                <a href={linkTo("map", ["default"])}>Open the map</a> to see the regions.
               </p>
             </Empty>
           ) : (
             <>
               <Table
                 caption="Fullest regions"
-                rows={cells}
+                rows={filled}
                 keyOf={({ region }) => region.name}
                 columns={[
                   { title: "Region", cell: ({ region }) => <RegionLink name={region.name} /> },
                   {
                     title: "Issued",
-                    cell: ({ fill = 0 }) => (
+                    cell: ({ share }) => (
                       <span class="fill-cell">
-                        <meter class="fill" min={0} max={1} value={fill} aria-label="Issued" />
-                        {format.share(fill)}
+                        <meter class="fill" min={0} max={1} value={share} aria-label="Issued" />
+                        {format.share(share)}
                       </span>
                     ),
                   },
                   { title: "Rate", number: true, wide: true, cell: ({ region }) => `${format.short(region.rate)}/s` },
-                  { title: "Time left", number: true, cell: ({ region }) => untilFull(region) },
+                  {
+                    title: "Time left",
+                    number: true,
+                    cell: ({ region, share }) => (share < 1 ? untilFull(region) : "full"),
+                  },
                 ]}
               />
-              {!isAll && (
-                <p class="quiet-text">
-                  There are too many regions to look at all of them. These are the fullest among those found, mostly in
-                  the fullest parts of the map.
-                </p>
-              )}
+              {!isAll && <p class="quiet-text">These are the regions of the first {SPACES_MOST} spaces.</p>}
             </>
           )
         }

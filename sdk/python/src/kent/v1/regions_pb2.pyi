@@ -320,6 +320,20 @@ class MapRegion(_message.Message):
     full_in_seconds: float
     def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., prefix: _Optional[str] = ..., zone_bits: _Optional[int] = ..., suffix_bits: _Optional[int] = ..., kind: _Optional[_Union[Region.Kind, str]] = ..., sealed: bool = ..., delegated: bool = ..., strict: bool = ..., subregion_bits: _Optional[int] = ..., rate: _Optional[float] = ..., full_in_seconds: _Optional[float] = ...) -> None: ...
 
+class ListFullestRegionsRequest(_message.Message):
+    __slots__ = ("parent", "max_regions")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    MAX_REGIONS_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    max_regions: int
+    def __init__(self, parent: _Optional[str] = ..., max_regions: _Optional[int] = ...) -> None: ...
+
+class ListFullestRegionsResponse(_message.Message):
+    __slots__ = ("regions",)
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    regions: _containers.RepeatedCompositeFieldContainer[Region]
+    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ...) -> None: ...
+
 class ListFreeBlocksRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "at_least_bits", "suffix_bits", "zone_bits")
     PARENT_FIELD_NUMBER: _ClassVar[int]

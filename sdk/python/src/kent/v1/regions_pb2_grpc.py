@@ -69,6 +69,11 @@ class RegionsStub(object):
                 request_serializer=kent_dot_v1_dot_regions__pb2.MapRegionsRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_regions__pb2.MapRegionsResponse.FromString,
                 _registered_method=True)
+        self.ListFullestRegions = channel.unary_unary(
+                '/kent.v1.Regions/ListFullestRegions',
+                request_serializer=kent_dot_v1_dot_regions__pb2.ListFullestRegionsRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_regions__pb2.ListFullestRegionsResponse.FromString,
+                _registered_method=True)
         self.ListFreeBlocks = channel.unary_unary(
                 '/kent.v1.Regions/ListFreeBlocks',
                 request_serializer=kent_dot_v1_dot_regions__pb2.ListFreeBlocksRequest.SerializeToString,
@@ -223,6 +228,13 @@ class RegionsServicer(object):
         """Draws a map of a space, or of the part with a given prefix. The map consists of cells that cover this part without
         overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
         caller that may read only some of the regions sees only these.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListFullestRegions(self, request, context):
+        """Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -425,6 +437,11 @@ def add_RegionsServicer_to_server(servicer, server):
                     servicer.MapRegions,
                     request_deserializer=kent_dot_v1_dot_regions__pb2.MapRegionsRequest.FromString,
                     response_serializer=kent_dot_v1_dot_regions__pb2.MapRegionsResponse.SerializeToString,
+            ),
+            'ListFullestRegions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFullestRegions,
+                    request_deserializer=kent_dot_v1_dot_regions__pb2.ListFullestRegionsRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_regions__pb2.ListFullestRegionsResponse.SerializeToString,
             ),
             'ListFreeBlocks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFreeBlocks,
@@ -721,6 +738,33 @@ class Regions(object):
             '/kent.v1.Regions/MapRegions',
             kent_dot_v1_dot_regions__pb2.MapRegionsRequest.SerializeToString,
             kent_dot_v1_dot_regions__pb2.MapRegionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFullestRegions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Regions/ListFullestRegions',
+            kent_dot_v1_dot_regions__pb2.ListFullestRegionsRequest.SerializeToString,
+            kent_dot_v1_dot_regions__pb2.ListFullestRegionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -416,6 +416,21 @@ export interface MapRegion {
   fullInSeconds?: number | undefined;
 }
 
+export interface ListFullestRegionsRequest {
+  /** "spaces/SPACE". */
+  parent: string;
+  /** At most 100. 0 means 10. */
+  maxRegions: number;
+}
+
+export interface ListFullestRegionsResponse {
+  /**
+   * The regions that the caller may read and from which suffixes have been issued. Closed, delegated and external
+   * regions are not listed, because nothing is granted from them.
+   */
+  regions: Region[];
+}
+
 export interface ListFreeBlocksRequest {
   /** "spaces/SPACE". */
   parent: string;
@@ -3116,6 +3131,128 @@ export const MapRegion: MessageFns<MapRegion> = {
     message.subregionBits = object.subregionBits ?? 0;
     message.rate = object.rate ?? 0;
     message.fullInSeconds = object.fullInSeconds ?? undefined;
+    return message;
+  },
+};
+
+function createBaseListFullestRegionsRequest(): ListFullestRegionsRequest {
+  return { parent: "", maxRegions: 0 };
+}
+
+export const ListFullestRegionsRequest: MessageFns<ListFullestRegionsRequest> = {
+  encode(message: ListFullestRegionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.maxRegions !== 0) {
+      writer.uint32(16).uint32(message.maxRegions);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListFullestRegionsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListFullestRegionsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.maxRegions = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListFullestRegionsRequest>): ListFullestRegionsRequest {
+    return ListFullestRegionsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListFullestRegionsRequest>): ListFullestRegionsRequest {
+    const message = createBaseListFullestRegionsRequest();
+    message.parent = object.parent ?? "";
+    message.maxRegions = object.maxRegions ?? 0;
+    return message;
+  },
+};
+
+function createBaseListFullestRegionsResponse(): ListFullestRegionsResponse {
+  return { regions: [] };
+}
+
+export const ListFullestRegionsResponse: MessageFns<ListFullestRegionsResponse> = {
+  encode(message: ListFullestRegionsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.regions) {
+      Region.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListFullestRegionsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListFullestRegionsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.regions.push(Region.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListFullestRegionsResponse>): ListFullestRegionsResponse {
+    return ListFullestRegionsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListFullestRegionsResponse>): ListFullestRegionsResponse {
+    const message = createBaseListFullestRegionsResponse();
+    message.regions = object.regions?.map((e) => Region.fromPartial(e)) || [];
     return message;
   },
 };
@@ -7976,6 +8113,18 @@ export const RegionsService = {
     responseSerialize: (value: MapRegionsResponse): Buffer => Buffer.from(MapRegionsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): MapRegionsResponse => MapRegionsResponse.decode(value),
   },
+  /** Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share. */
+  listFullestRegions: {
+    path: "/kent.v1.Regions/ListFullestRegions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListFullestRegionsRequest): Buffer =>
+      Buffer.from(ListFullestRegionsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListFullestRegionsRequest => ListFullestRegionsRequest.decode(value),
+    responseSerialize: (value: ListFullestRegionsResponse): Buffer =>
+      Buffer.from(ListFullestRegionsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListFullestRegionsResponse => ListFullestRegionsResponse.decode(value),
+  },
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
    * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
@@ -8248,6 +8397,8 @@ export interface RegionsServer extends UntypedServiceImplementation {
    * caller that may read only some of the regions sees only these.
    */
   mapRegions: handleUnaryCall<MapRegionsRequest, MapRegionsResponse>;
+  /** Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share. */
+  listFullestRegions: handleUnaryCall<ListFullestRegionsRequest, ListFullestRegionsResponse>;
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
    * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
@@ -8440,6 +8591,22 @@ export interface RegionsClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: MapRegionsResponse) => void,
+  ): ClientUnaryCall;
+  /** Lists the regions of a space that will be full first: the soonest first, then those with the largest issued share. */
+  listFullestRegions(
+    request: ListFullestRegionsRequest,
+    callback: (error: ServiceError | null, response: ListFullestRegionsResponse) => void,
+  ): ClientUnaryCall;
+  listFullestRegions(
+    request: ListFullestRegionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListFullestRegionsResponse) => void,
+  ): ClientUnaryCall;
+  listFullestRegions(
+    request: ListFullestRegionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListFullestRegionsResponse) => void,
   ): ClientUnaryCall;
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
