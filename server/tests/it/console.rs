@@ -199,7 +199,7 @@ async fn ok_the_fullest_regions_are_listed_with_what_the_caller_may_read() {
     let refused = regions.list_fullest_regions(none.send(fullest(0))).await.expect_err("refused");
     assert_eq!(refused.code(), Code::PermissionDenied);
     let refused = regions.list_fullest_regions(guarded.admin.send(fullest(101))).await.expect_err("refused");
-    assert!(refused.message().contains("max_regions is 101, but must be at most 100"), "{refused}");
+    assert!(refused.message().contains("max_regions: is 101, but must be at most 100"), "{refused}");
 }
 
 /// An open `WatchConsole` call.
