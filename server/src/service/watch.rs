@@ -90,9 +90,7 @@ pub(super) async fn find(
             }
             let present = present();
             if after > present {
-                let problem = format!(
-                    "is {after}, but must be 0 to {present}, the current revision of the table; 0 begins with a snapshot"
-                );
+                let problem = format!("is {after}, but must be 0 to {present}, the current revision of the table");
                 return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
             }
             let kept = history::check(engine.store(), &space, after).await;

@@ -89,8 +89,9 @@ impl Waiting {
         let Refusal { message, reason, .. } = Refusal::new(status);
         let is_limit = reason.is_some_and(|reason| reason == LIMIT);
         // An error of the connection, or of the client's own deadline, does not name the daemon.
-        let is_local = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
-        let message = match status.source().is_some() || is_local {
+        let is_late = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+        let is_from_client = is_late || status.source().is_some();
+        let message = match is_from_client {
             true => format!("no answer from {}: {message}", self.endpoints),
             false => message,
         };

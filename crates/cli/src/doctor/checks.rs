@@ -356,7 +356,7 @@ fn regions(full_first: &[Forecast]) -> Check {
         let cure = match (capped, expandable_bits) {
             (true, _) => format!("`kent region set {region} --no-cap{space}` removes its cap"),
             (false, 0) => format!(
-                "it has no room to expand, so create another region: `kent region create NAME{space} --suffix BITS`"
+                "it cannot be expanded, so create another region: `kent region create NAME{space} --suffix BITS`"
             ),
             (false, _) => format!("`kent region expand {region} --by 1{space}` doubles it"),
         };

@@ -91,7 +91,7 @@ export class Shared {
   readonly #closed = new AbortController();
   readonly #listeners = new Set<Listener>();
   /** The listeners that still need the metrics of the last minutes. */
-  readonly #newcomers = new Set<Listener>();
+  readonly #unserved = new Set<Listener>();
   /** The last revision that was heard, for each table. */
   readonly #revisions = new Map<Topic, bigint>();
   /** The metrics of the last 15 minutes, unless this tab has not heard all of them. */
@@ -112,7 +112,7 @@ export class Shared {
   hear(listener: Listener): () => void {
     this.#begin();
     this.#listeners.add(listener);
-    this.#newcomers.add(listener);
+    this.#unserved.add(listener);
     const { name, shared } = this.#means;
     const left = new AbortController();
     const hello = () => this.#say({ is: "hello", topic: listener.topic });
@@ -126,7 +126,7 @@ export class Shared {
     } else hello();
     return () => {
       this.#listeners.delete(listener);
-      this.#newcomers.delete(listener);
+      this.#unserved.delete(listener);
       left.abort();
     };
   }
@@ -172,7 +172,7 @@ export class Shared {
       case "kept":
         this.#kept ??= said.seconds;
         for (const listener of this.#of(FIGURES)) {
-          if (this.#newcomers.delete(listener) && said.seconds.length > 0) listener.seconds?.(said.seconds);
+          if (this.#unserved.delete(listener) && said.seconds.length > 0) listener.seconds?.(said.seconds);
         }
         break;
       case "begin":

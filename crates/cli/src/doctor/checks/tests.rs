@@ -189,7 +189,7 @@ fn err_regions_that_will_be_full_soon_are_found() {
     for (capped, expandable_bits, expected) in [
         (false, 3, "`kent region expand orders --by 1 --space parts` doubles it"),
         (true, 3, "`kent region set orders --no-cap --space parts` removes its cap"),
-        (false, 0, "no room to expand, so create another region"),
+        (false, 0, "it cannot be expanded, so create another region"),
     ] {
         let full = Forecast { capped, expandable_bits, ..forecast(0.0) };
         let checks = all(&Diagnosis { full_first: vec![full], ..healthy() }, IN_STEP);
