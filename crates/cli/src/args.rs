@@ -9,11 +9,13 @@ mod debug;
 mod list;
 mod region;
 mod request;
+mod space;
+mod table;
 mod value;
 
 use std::{ffi::OsString, num::NonZeroU64, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use kent_ids::{DEFAULT_SPACE, Series, Source};
 
@@ -30,6 +32,8 @@ pub(crate) use self::{
         RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
     request::{ApproveArgs, RequestCommand},
+    space::{SpaceCommand, SpaceCreateArgs, SpaceDeleteArgs, TextArg},
+    table::{ExportArgs, ImportArgs, TableCommand},
     value::{NewRegion, parse_space},
 };
 use self::{
@@ -40,10 +44,9 @@ use self::{
     debug::DEBUG_HELP,
     region::REGION_HELP,
     request::REQUEST_HELP,
-    value::{
-        parse_count, parse_duration, parse_new_space, parse_request_id, parse_revision, parse_revision_or_0,
-        parse_source, parse_timestamp_width, parse_width,
-    },
+    space::SPACE_HELP,
+    table::TABLE_HELP,
+    value::{parse_count, parse_duration, parse_request_id, parse_revision_or_0, parse_source, parse_timestamp_width},
 };
 use crate::connect::{Credentials, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
 use crate::failure::Failure;
@@ -409,65 +412,6 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List, create or delete spaces, and show free blocks. A space is a table of regions of n-bit identifiers.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SpaceCommand {
-    /// List all spaces.
-    #[command(visible_alias = "list", after_help = "Example:\n  kent space ls")]
-    Ls,
-    Free(FreeArgs),
-    /// Create a space.
-    #[command(after_help = "Example:\n  kent space create parts --bits 32")]
-    Create(SpaceCreateArgs),
-    /// Delete a space without regions. If it is the space of a delegated region, this ends the delegation.
-    #[command(
-        visible_alias = "rm",
-        after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
-    )]
-    Delete(SpaceDeleteArgs),
-}
-
-const SPACE_HELP: &str = "\
-Examples:
-  kent space ls
-  kent space free --suffix 40
-  kent space create parts --bits 32
-  kent space delete parts";
-
-#[derive(Debug, Args)]
-pub(crate) struct SpaceCreateArgs {
-    /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
-    #[arg(value_parser = parse_new_space)]
-    pub(crate) name: String,
-    /// The width of the space's identifiers in bits.
-    #[arg(long, value_name = "N", value_parser = parse_width, allow_negative_numbers = true)]
-    pub(crate) bits: u32,
-    /// The text form of the space's identifiers.
-    #[arg(long, value_name = "FORM", default_value = "decimal")]
-    pub(crate) text: TextArg,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SpaceDeleteArgs {
-    /// The name of the space, such as parts or default/emea.
-    #[arg(value_parser = parse_space)]
-    pub(crate) name: String,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-/// The text form of a space's identifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TextArg {
-    Decimal,
-    Hex,
-    Uid11,
-}
-
 /// List, create or forget series. A series is a counter under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
@@ -498,62 +442,6 @@ pub(crate) struct SeriesArgs {
     /// serial:SYMBOL, or serialA:SYMBOL with the letter of a numbering scheme.
     #[arg(required = true, value_name = "SERIES")]
     pub(crate) series: Vec<Series>,
-}
-
-/// Export the whole table of a space to a file, or import one.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TableCommand {
-    /// Print the table as JSON lines: the space, then every region, outer regions before inner ones.
-    ///
-    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file
-    /// contains no secret keys. Numbers that are issued after the export are not in it: to move a table, seal its
-    /// regions or stop its daemons first.
-    #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
-    Export(ExportArgs),
-    /// Create the regions in a file that are missing from the table, after showing them and asking for confirmation.
-    ///
-    /// Every region is imported whole: prefix, zone, suffix, counter, former prefixes, order, pace, policy, seal,
-    /// owner, description and labels. Up to 48 regions are created in one commit. A larger table takes several commits:
-    /// if the import is interrupted, repeat the command to continue it.
-    ///
-    /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space
-    /// must be as wide as the one that was exported.
-    #[command(
-        after_help = "Examples:\n  kent table import table.jsonl --dry-run\n  kent table import table.jsonl --space staging"
-    )]
-    Import(ImportArgs),
-}
-
-const TABLE_HELP: &str = "\
-Examples:
-  kent table export > table.jsonl
-  kent table import table.jsonl --dry-run";
-
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// Export the table as of this revision.
-    #[arg(long, value_name = "REVISION", value_parser = parse_revision, allow_negative_numbers = true)]
-    pub(crate) at: Option<u64>,
-    #[command(flatten)]
-    pub(crate) space: InSpace,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ImportArgs {
-    /// A file written by `kent table export`, or - for standard input, which requires --yes or --dry-run.
-    pub(crate) file: String,
-    /// Do not ask for confirmation.
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Start all counters at 0, for a file that was exported with --at and therefore has no counters. Use this only if
-    /// no region has issued anything.
-    #[arg(long)]
-    pub(crate) unissued: bool,
-    #[command(flatten)]
-    pub(crate) space: InSpace,
 }
 
 /// Print every change of a space's table as it happens, until Ctrl-C.
