@@ -28,7 +28,7 @@ use crate::{
 /// The permissions that the daemon denies on its files: all those of the group and of other users.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
-/// Exit code for a configuration that cannot be used (EX_USAGE).
+/// Exit code for a command line or a configuration that cannot be used (EX_USAGE).
 const USAGE: u8 = 64;
 
 /// Runs the program with the arguments and the environment of the process, and returns its exit code.

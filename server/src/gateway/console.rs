@@ -199,7 +199,7 @@ fn answer(
     cookie: Option<HeaderValue>,
 ) -> Response {
     let shown = Shown::new(principal, in_session, shared.now_unix_ms());
-    // OK because all names of fields are strings.
+    // OK because serialization cannot fail: the fields are strings, numbers, booleans and lists of strings.
     let text = serde_json::to_string(&shown).unwrap_or_default();
     let kind = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     let mut response = (kind, text).into_response();

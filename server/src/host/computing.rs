@@ -83,7 +83,7 @@ async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
         Ok(done) => Ok(done),
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The daemon has stopped.
+            // The daemon is stopping, and canceled the work before it began.
             Err(_) => Err(Busy { max: 0 }),
         },
     }

@@ -145,7 +145,7 @@ impl<'s> Filling<'s> {
     ///
     /// [`FillError`]; another attempt can continue.
     pub(crate) async fn write(mut self, progress: impl Fn(usize, usize)) -> Result<(), FillError> {
-        let missing = Malformed { what: "the store's own key is not among the records" };
+        let missing = Malformed { what: "the record of the cluster key is missing" };
         let cluster = self.records.remove(&keys::CLUSTER).ok_or(StoreFailure::from(missing))?;
         let mut records = std::mem::take(&mut self.records).into_iter().peekable();
         for some in std::mem::take(&mut self.left_over).chunks(BATCH) {

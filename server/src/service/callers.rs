@@ -117,7 +117,7 @@ pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
     peer::on_behalf_of(request.metadata().as_ref())
 }
 
-/// The maximum time between two identifications of the caller of a long call.
+/// The maximum time between two checks of whether the caller of a long call must be identified again.
 const RENEW_WITHIN: Duration = Duration::from_secs(1);
 
 /// The caller of a long call. The daemon identifies the caller again when tokens or roles change, and when the caller's

@@ -73,7 +73,7 @@ fn call(others: &[(&str, &str)]) -> Vec<u8> {
     own.iter().chain(others).flat_map(|(name, value)| header(name, value)).collect()
 }
 
-/// The beginning of a connection.
+/// The bytes with which a client begins a connection.
 pub(super) fn beginning() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[])].concat()
 }

@@ -98,7 +98,7 @@ impl Waiting {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Reason { message, is_limit });
     }
 
-    /// Returns why the last attempt failed, or `None` if it succeeded or has not ended yet.
+    /// Returns why the last failed attempt of the current request failed, or `None` if no attempt of it has failed.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
     }

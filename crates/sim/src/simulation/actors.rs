@@ -32,7 +32,8 @@ const TIME_SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "uuidv1", "xid", "uuidv8-draft01-32", "uuidv7-draft01-ms", "uid11-snowish"];
 const SERIES: [&str; 2] = ["uid11-fullrand", "serial:AB"];
 
-/// Creates the narrow space, the audited region, and the strict and rushed regions.
+/// Creates the narrow space and the regions of this run: the audited one, the strict ones, and those that are covered or,
+/// if stores are lost, rushed.
 pub(crate) async fn prepare(run: &Arc<Run>) {
     let space = CreateSpaceRequest { space_id: SPACES[1].to_owned(), bits: 12, ..CreateSpaceRequest::default() };
     retry(async || created(life(run, 0)?.node.regions().create_space(Request::new(space.clone())).await)).await;

@@ -120,7 +120,7 @@ const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
   ["minute", 60],
 ];
 
-/** The scripts that are written from right to left, with their digits and marks. */
+/** The common scripts that are written from right to left, with their digits and marks. */
 const RIGHT_TO_LEFT =
   /[\p{Script_Extensions=Arabic}\p{Script_Extensions=Hebrew}\p{Script_Extensions=Syriac}\p{Script_Extensions=Thaana}\p{Script_Extensions=Nko}\p{Script=Adlam}\u200f]/u;
 

@@ -11,7 +11,7 @@ export interface Stretch {
 const LEAP = 1_000_000n;
 
 /** Finds the stretches from `first` to `last`, the oldest first. `atOrBefore` returns the last revision that is not after
- * the given one. It is asked only if the gap is large enough to skip. */
+ * the given one. It is called only while at least `LEAP` revisions are left, because a shorter rest contains no gap. */
 export async function findStretches(
   first: bigint,
   last: bigint,
