@@ -181,11 +181,14 @@ fn can_issue(region: &Region) -> bool {
     region.kind != Kind::Closed && !region.delegated && region.order != Order::External
 }
 
-/// The seconds until a region is full, infinite if it has granted nothing recently, and its issued share.
+/// The seconds until a region is full, at most [`FAR`], and its issued share.
 type Urgency = (f64, f64);
 
-/// Finds up to `most` of these regions that will be full first: the soonest first, then those with the largest issued
-/// share. Looks at every region of the space, but never at more than a few under one lock.
+/// The time in seconds beyond which a forecast says less than the issued share: a year.
+const FAR: f64 = 365.0 * 86_400.0;
+
+/// Finds up to `most` of these regions: first those that will be full within a year, the soonest first, then those with
+/// the largest issued share. Looks at every region of the space, but never at more than a few under one lock.
 pub(crate) fn fullest(
     space: &Space,
     is_wanted: impl Fn(&Region) -> bool,
@@ -195,7 +198,7 @@ pub(crate) fn fullest(
     let urgency = |region: &Region| -> Urgency {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        let left = full_in(region, issued, usage.rate).unwrap_or(f64::INFINITY);
+        let left = full_in(region, issued, usage.rate).unwrap_or(FAR).min(FAR);
         (left, issued.to_f64() / region.limit().to_f64())
     };
     let first = |(left, share): &Urgency, (other, of_other): &Urgency| {

@@ -19,9 +19,9 @@ describe("format", () => {
 
   test.each([
     [0, "0%"],
-    [0.00000001, "< 0.01%"],
+    [0.00000001, "<\u00a00.01%"],
     [0.1234567, "12.3%"],
-    [0.99999, "> 99.9%"],
+    [0.99999, ">\u00a099.9%"],
     [1, "100%"],
   ])("ok_share_%d", (share, text) => expect(en.share(share)).toBe(text));
 
@@ -57,7 +57,7 @@ describe("format", () => {
     for (const text of [...numbers, ar.micros(1234), ar.duration(90), ar.ago(0, 120_000), ar.moment(0), ar.clock(0)])
       expect(text).toMatch(/^\u2068[^\u2068]+\u2069$/);
     expect(ar.whole(20)).toBe("\u2068٢٠\u2069");
-    expect(ar.share(0.00001)).toMatch(/^< \u2068[^\u2068]+\u2069$/);
+    expect(ar.share(0.00001)).toMatch(/^<\u00a0\u2068[^\u2068]+\u2069$/);
     expect(ar.utc(0)).toMatch(/^\u2068.*\u2069\u00a0UTC$/);
     expect(new Format("hi-IN").whole(1_048_576)).toBe("10,48,576");
   });

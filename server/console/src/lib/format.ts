@@ -40,8 +40,8 @@ export class Format {
 
   /** A number from 0 to 1 as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %. */
   share(share: number): string {
-    if (share > 0 && share < 0.0001) return `< ${isolated(this.#share.format(0.0001))}`;
-    if (share < 1 && share > 0.999) return `> ${isolated(this.#share.format(0.999))}`;
+    if (share > 0 && share < 0.0001) return `<\u00a0${isolated(this.#share.format(0.0001))}`;
+    if (share < 1 && share > 0.999) return `>\u00a0${isolated(this.#share.format(0.999))}`;
     return isolated(this.#share.format(share));
   }
 

@@ -17,6 +17,7 @@ describe("fullest", () => {
     const regions = [
       region("quiet", "512"),
       region("slow", "1", 600),
+      region("in centuries", "1", 1e10),
       region("fuller", "800"),
       region("full", "1024"),
       region("fast", "1", 60),

@@ -9,7 +9,7 @@ export interface Filled {
   share: number;
 }
 
-/** The regions that will be full first: those with the shortest time left, then those with the largest issued share. */
+/** The regions that will be full first: those that will be full within a year, then those with the largest issued share. */
 export function mostUrgent(regions: readonly Region[], most: number): Filled[] {
   const filled = regions.map((region) => ({ region, share: shareOf(BigInt(region.issued), limitOf(region)) }));
   return filled.sort(byUrgency).slice(0, most);
@@ -30,7 +30,10 @@ function limitOf({ capacity, policy }: Region): bigint {
   return cap < whole ? cap : whole;
 }
 
+/** The time in seconds beyond which a forecast says less than the issued share, as in the daemon. */
+const FAR = 365 * 86_400;
+
 function byUrgency(a: Filled, b: Filled): number {
-  const left = ({ region, share }: Filled) => (share >= 1 ? 0 : (region.fullInSeconds ?? Number.POSITIVE_INFINITY));
+  const left = ({ region, share }: Filled) => (share >= 1 ? 0 : Math.min(region.fullInSeconds ?? FAR, FAR));
   return left(a) === left(b) ? b.share - a.share : left(a) - left(b);
 }

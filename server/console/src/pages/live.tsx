@@ -329,7 +329,7 @@ function Fullest() {
                   {
                     title: "Time left",
                     number: true,
-                    cell: ({ region, share }) => (share < 1 ? untilFull(region) : "full"),
+                    cell: ({ region, share }) => untilFull(region, share),
                   },
                 ]}
               />

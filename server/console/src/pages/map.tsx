@@ -223,7 +223,7 @@ function Details(props: {
           cell.issued !== "" && look !== "free" && look !== "zone" && ["Issued", format.count(BigInt(cell.issued))],
           cell.fill !== undefined && (look === "region" || look === "many") && ["Full", format.share(cell.fill)],
           region && !isPast && ["Rate", `${format.short(region.rate)}/s`],
-          region && !isPast && ["Time until full", untilFull(region)],
+          region && !isPast && ["Time until full", untilFull(region, cell.fill)],
           cell.freeShare > 0 && ["Free", format.share(cell.freeShare)],
           cell.inside !== "" && ["Inside", shortOf(cell.inside)],
         ]}

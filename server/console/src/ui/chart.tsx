@@ -14,6 +14,8 @@ const AXIS_HEIGHT = 28;
 const CLOCK_WIDTH = 75;
 /** The minimum distance between two time labels on the axis, in pixels. */
 const CLOCK_SPACE = 110;
+/** The possible distances between two time labels, in seconds. A label does not show fractions. */
+const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900];
 /** The index of the axis of values, its usual width, and the space between its labels and the plot, in pixels. */
 const VALUES = 1;
 const VALUE_WIDTH = 64;
@@ -54,6 +56,7 @@ export function Chart(props: {
             ...axis,
             size: AXIS_HEIGHT,
             space: CLOCK_SPACE,
+            incrs: CLOCK_STEPS,
             values: (plot, values) => values.map((value) => (isCut(plot, value) ? "" : format.clock(value * 1000))),
           },
           {
@@ -119,9 +122,11 @@ export function Chart(props: {
   );
 }
 
-/** Whether the right edge of the chart would cut the label of a time, which is centered below the time. */
+/** Whether the label of a time, which is centered below the time, would be cut by the right edge of the chart, or touch the
+ * labels of the values. */
 function isCut(plot: uPlot, time: number): boolean {
-  return plot.bbox.left / uPlot.pxRatio + plot.valToPos(time, "x") + CLOCK_WIDTH / 2 > plot.width;
+  const at = plot.valToPos(time, "x");
+  return at < CLOCK_WIDTH / 2 || plot.bbox.left / uPlot.pxRatio + at + CLOCK_WIDTH / 2 > plot.width;
 }
 
 /** The width of a label of an axis, in CSS pixels. The canvas has the pixels of the screen. */
