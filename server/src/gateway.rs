@@ -53,6 +53,7 @@ use crate::{
 pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 
 /// The API on the HTTP port.
+#[derive(Clone)]
 pub(crate) struct Gateway {
     routes: Router,
     tasks: Tasks,
@@ -148,7 +149,7 @@ impl Gateway {
 
     /// Answers a request. Requests for identifiers run on this thread. All others may take milliseconds, so they run on
     /// the runtime for calls.
-    pub(crate) async fn answer(&self, request: Request) -> Response {
+    pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if self.needs_certificate && !has_certificate && !console::is_file(request.uri().path()) {
             let hint = "the API needs a client certificate, as on the gRPC port; only /livez, /readyz, /metrics and the files of the \
@@ -156,13 +157,13 @@ impl Gateway {
             return (StatusCode::UNAUTHORIZED, hint).into_response();
         }
         if is_brief(request.uri().path()) {
-            return match self.routes.clone().oneshot(request).await {
+            return match self.routes.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             };
         }
         // The call is aborted when the caller disconnects.
-        let call = self.tasks.spawn_call(self.routes.clone().oneshot(request));
+        let call = self.tasks.spawn_call(self.routes.oneshot(request));
         match call.await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},

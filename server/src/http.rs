@@ -56,7 +56,7 @@ enum Reached {
     /// The daemon is starting; the string says what the daemon does or waits for.
     Starting(String),
     /// The API is absent if the settings exclude it from this port.
-    Serving(Arc<Engine>, Option<Arc<Gateway>>),
+    Serving(Arc<Engine>, Option<Gateway>),
 }
 
 impl Stage {
@@ -72,7 +72,7 @@ impl Stage {
 
     /// Marks the daemon as serving.
     pub(crate) fn set_serving(&self, engine: Arc<Engine>, gateway: Option<Gateway>) {
-        self.set(Reached::Serving(engine, gateway.map(Arc::new)));
+        self.set(Reached::Serving(engine, gateway));
     }
 
     fn set(&self, reached: Reached) {

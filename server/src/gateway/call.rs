@@ -1,12 +1,6 @@
 //! Calls the gRPC services within the process.
 
-use std::{
-    future::{self, Future},
-    pin::{Pin, pin},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{self, Body},
@@ -67,22 +61,6 @@ const PASSED_ON: [HeaderName; 4] = [
     HeaderName::from_static("tracestate"),
 ];
 
-/// Polls a future that reads a body, and again after hyper had an opportunity to pass on what it has already received.
-/// Most bodies arrive together with their heads, so no timer is set for them, which would cost two system calls.
-async fn already<T>(mut reading: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    let mut has_polled = false;
-    future::poll_fn(|context| match reading.as_mut().poll(context) {
-        Poll::Ready(read) => Poll::Ready(Some(read)),
-        Poll::Pending if has_polled => Poll::Ready(None),
-        Poll::Pending => {
-            has_polled = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await
-}
-
 impl From {
     /// The caller of an HTTP request. The caller waits for up to `timeout_ms`.
     pub(super) fn new(request: &Request, timeout_ms: Option<u64>) -> Self {
@@ -121,15 +99,11 @@ impl Calls {
     ///
     /// The status for a body that is too large or arrives too slowly.
     pub(super) async fn read(&self, body: Body) -> Result<Bytes, Status> {
-        let mut reading = pin!(body::to_bytes(body, self.bytes_max));
-        let read = match already(reading.as_mut()).await {
-            Some(read) => read,
-            None => match time::timeout(REQUEST_TIMEOUT, reading).await {
-                Ok(read) => read,
-                Err(_) => return Err(status::request_too_slow(REQUEST_TIMEOUT)),
-            },
-        };
-        read.map_err(|_| status::request_too_large(self.bytes_max))
+        match time::timeout(REQUEST_TIMEOUT, body::to_bytes(body, self.bytes_max)).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => Err(status::request_too_large(self.bytes_max)),
+            Err(_) => Err(status::request_too_slow(REQUEST_TIMEOUT)),
+        }
     }
 
     /// Calls a method with an encoded message, and returns the encoded answer.
