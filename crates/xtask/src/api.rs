@@ -12,8 +12,7 @@ use prost_types::{
     field_descriptor_proto::{Label, Type},
 };
 
-/// The files in the order of the page. The shared types come last.
-const FILES: [&str; 6] = ["allocator", "regions", "codec", "access", "admin", "types"];
+use crate::protocol::API;
 
 const HEAD: &str = "\
 # API reference
@@ -50,10 +49,9 @@ impl Comments {
 
 /// Returns the reference of the API that the .proto files in `protos` define.
 pub(crate) fn reference(protos: &Path) -> anyhow::Result<String> {
-    let names = FILES.map(|name| format!("kent/v1/{name}.proto"));
-    let compiled = protox::compile(&names, [protos])?;
+    let compiled = protox::compile(API, [protos])?;
     let mut page = HEAD.to_owned();
-    for name in &names {
+    for name in API {
         let file = compiled.file.iter().find(|file| file.name() == name);
         write_file(&mut page, file.with_context(|| format!("{name} is not compiled"))?)?;
     }
@@ -230,13 +228,13 @@ mod tests {
     #[test]
     fn ok_the_files_cite_pages_that_exist() {
         let mut pages = 0;
-        for name in FILES {
-            let file = crate::root().join(format!("proto/proto/kent/v1/{name}.proto"));
+        for name in API {
+            let file = crate::root().join("proto/proto").join(name);
             let text = std::fs::read_to_string(file).expect("the file exists");
             let is_between = |symbol: char| !symbol.is_alphanumeric() && !"/._-".contains(symbol);
             let words = text.split(is_between).map(|word| word.trim_end_matches('.'));
             for page in words.filter(|word| word.ends_with(".md")) {
-                assert!(crate::root().join(page).is_file(), "{name}.proto cites {page}");
+                assert!(crate::root().join(page).is_file(), "{name} cites {page}");
                 pages += 1;
             }
         }
@@ -247,6 +245,6 @@ mod tests {
     fn ok_the_page_has_every_file() {
         let files = std::fs::read_dir(crate::root().join("proto/proto/kent/v1")).expect("the files exist");
         let files: std::collections::BTreeSet<_> = files.map(|file| file.expect("an entry").file_name()).collect();
-        assert_eq!(files, FILES.iter().map(|name| format!("{name}.proto").into()).collect());
+        assert_eq!(files, API.iter().filter_map(|name| Path::new(name).file_name()).map(Into::into).collect());
     }
 }

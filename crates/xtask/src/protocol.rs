@@ -8,13 +8,15 @@ use prost::Message;
 use tonic_prost_build::Builder;
 
 const RECORDS: &str = "kent/store/v1/records.proto";
-const API: [&str; 6] = [
-    "kent/v1/types.proto",
+
+/// The files of the API, in the order of the API reference.
+pub(crate) const API: [&str; 6] = [
     "kent/v1/allocator.proto",
     "kent/v1/regions.proto",
     "kent/v1/codec.proto",
-    "kent/v1/admin.proto",
     "kent/v1/access.proto",
+    "kent/v1/admin.proto",
+    "kent/v1/types.proto",
 ];
 
 /// The directories of the generated code.
