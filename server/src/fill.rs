@@ -89,18 +89,11 @@ impl Fill {
             capacity: region.limit(),
             issued,
             reserved: region.issued,
-            full_in: full_in(region, issued, usage.rate),
+            full_in: region.full_in(issued, usage.rate),
             is_capped: region.is_capped(),
             expandable_bits: region.expandable_bits(),
         }
     }
-}
-
-/// Returns the seconds until a region is full, or `None` if it has granted nothing recently. Only a region that is already
-/// full has 0 seconds left, whatever the rate.
-fn full_in(region: &Region, issued: Count, rate: f64) -> Option<f64> {
-    let is_full = region.full_in(issued, 1.0) == Some(0.0);
-    if is_full { Some(0.0) } else { region.full_in(issued, rate) }
 }
 
 impl Selection {
@@ -198,7 +191,7 @@ pub(crate) fn fullest(
     let urgency = |region: &Region| -> Urgency {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        let left = full_in(region, issued, usage.rate).unwrap_or(FAR).min(FAR);
+        let left = region.full_in(issued, usage.rate).unwrap_or(FAR).min(FAR);
         (left, issued.to_f64() / region.limit().to_f64())
     };
     let first = |(left, share): &Urgency, (other, of_other): &Urgency| {

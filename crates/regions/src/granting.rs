@@ -122,12 +122,14 @@ impl Region {
     }
 
     /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second.
-    /// Returns `None` if the rate is zero or the region is closed. Includes the capacity that automatic expansion adds.
+    /// Includes the capacity that automatic expansion adds. A full region has 0 seconds left, whatever the rate.
+    /// Returns `None` if the region is closed, or if it is not full and the rate is 0.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
-        if rate <= 0.0 || self.kind == Kind::Closed {
+        if self.kind == Kind::Closed {
             return None;
         }
-        Some((self.reach().to_f64() - issued.to_f64()).max(0.0) / rate)
+        let left = (self.reach().to_f64() - issued.to_f64()).max(0.0);
+        if left == 0.0 { Some(0.0) } else { (rate > 0.0).then(|| left / rate) }
     }
 }
 
@@ -268,9 +270,10 @@ mod tests {
             assert_eq!(forecast(auto, cap, issued), Some(expected), "{auto:?} {cap:?} {issued:?}");
         }
         assert_eq!(region().full_in(Count::ZERO, 0.0), None, "the rate is zero");
+        assert_eq!(region().full_in(below(16), 0.0), Some(0.0), "a full region is full at any rate");
         let closed = Region { kind: Kind::Closed, ..region() };
         assert_eq!(
-            closed.full_in(Count::ZERO, 2.0),
+            closed.full_in(below(16), 2.0),
             None,
             "a closed region never fills up: its heir continues the counter"
         );

@@ -780,7 +780,8 @@ pub struct Region {
     #[prost(double, tag = "21")]
     pub rate: f64,
     /// The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
-    /// ultimate capacity or its cap. Absent if the rate is 0.
+    /// ultimate capacity or its cap. 0 if it is full, whatever the rate. Absent if it is not full and the rate is 0, and if
+    /// it is closed.
     #[prost(double, optional, tag = "22")]
     pub full_in_seconds: ::core::option::Option<f64>,
     /// The number of the region that contains this region. 0 at the top level.
@@ -4939,6 +4940,1292 @@ pub mod codec_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WhoAmIRequest {}
+/// A caller that the daemon has identified.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Principal {
+    /// "local" over the daemon's own Unix socket, "token:ID (NAME)", "certificate:NAME", or "anyone" if the daemon
+    /// requires no credentials.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The permissions of the caller, including those of its roles.
+    #[prost(string, repeated, tag = "2")]
+    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The time at which the credential expires, in milliseconds since 1970; 0 if it does not expire.
+    #[prost(int64, tag = "4")]
+    pub expires_unix_ms: i64,
+    /// The name that the caller sends in `kent-principal`, unverified.
+    #[prost(string, tag = "5")]
+    pub on_behalf_of: ::prost::alloc::string::String,
+    /// Whether the daemon requires credentials.
+    #[prost(bool, tag = "6")]
+    pub auth_required: bool,
+    /// The limits that apply to the caller.
+    #[prost(message, optional, tag = "7")]
+    pub limits: ::core::option::Option<CallerLimits>,
+}
+/// The limits of a caller on each replica. All connections of the caller share the limits. 0 means no limit; the largest
+/// limit is 10^12.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CallerLimits {
+    /// Identifiers per second. A request passes if the caller has not used up its limit, even if the request exceeds what
+    /// is left. Later requests are refused until the excess is made up for.
+    #[prost(uint64, tag = "1")]
+    pub ids_per_second: u64,
+    /// Calls per second. Each message of an AllocateStream call counts as a call.
+    #[prost(uint64, tag = "2")]
+    pub calls_per_second: u64,
+    /// Open AllocateStream calls.
+    #[prost(uint64, tag = "3")]
+    pub streams: u64,
+    /// Open connections.
+    #[prost(uint64, tag = "4")]
+    pub connections: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateTokenRequest {
+    /// What the token is for: 1 to 100 characters, such as "orders".
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Each is ACTION:RESOURCE, such as "allocate:region:default/orders". At most 100.
+    #[prost(string, repeated, tag = "2")]
+    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The names of roles. At each call, the token has the permissions that these roles have at that time.
+    #[prost(string, repeated, tag = "3")]
+    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How long the token is valid, in seconds. A token cannot outlive the credential of the caller that creates it. 0: as
+    /// long as that credential is valid.
+    #[prost(uint64, tag = "4")]
+    pub valid_seconds: u64,
+    /// The token's own limits. If a limit is not set, the greatest limit of the token's roles applies. If no role sets it
+    /// either, the limit in the daemon's settings applies.
+    #[prost(message, optional, tag = "5")]
+    pub limits: ::core::option::Option<CallerLimits>,
+    /// How many identifiers the token may take in total, for each source. At most 20.
+    #[prost(message, repeated, tag = "6")]
+    pub budgets: ::prost::alloc::vec::Vec<NewBudget>,
+}
+/// A budget that is created together with its token.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NewBudget {
+    /// The source, as in Budget.
+    #[prost(string, tag = "1")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub total: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreatedToken {
+    /// "kent_ID_SECRET". The daemon keeps only a hash of the secret.
+    #[prost(string, tag = "1")]
+    pub secret: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub token: ::core::option::Option<Token>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Token {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "3")]
+    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "4")]
+    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(int64, tag = "5")]
+    pub created_unix_ms: i64,
+    /// 0 if the token does not expire.
+    #[prost(int64, tag = "6")]
+    pub expires_unix_ms: i64,
+    /// The principal that created the token.
+    #[prost(string, tag = "7")]
+    pub created_by: ::prost::alloc::string::String,
+    /// Why calls with the token are refused: "revoked", "expired" or "disabled by a restore". Empty if the token works.
+    #[prost(string, tag = "8")]
+    pub refused: ::prost::alloc::string::String,
+    /// The token's own limits.
+    #[prost(message, optional, tag = "9")]
+    pub limits: ::core::option::Option<CallerLimits>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTokensRequest {
+    /// At most 1000; 0: 100.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTokensResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub tokens: ::prost::alloc::vec::Vec<Token>,
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeTokenRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RotateTokenRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// How long the old secret works, in seconds: at most a week.
+    #[prost(uint64, tag = "2")]
+    pub grace_seconds: u64,
+}
+/// A named set of permissions.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Role {
+    /// 1 to 63 of a-z, 0-9, - and \_.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The names in callers' certificates that have this role: a URI such as "spiffe://example/orders", or a DNS name. A
+    /// name that ends in * matches all names that begin with the text before the \*.
+    #[prost(string, repeated, tag = "3")]
+    pub certificates: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The limits of each holder. If a caller has several roles, the greatest limit applies.
+    #[prost(message, optional, tag = "4")]
+    pub limits: ::core::option::Option<CallerLimits>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PutRoleRequest {
+    #[prost(message, optional, tag = "1")]
+    pub role: ::core::option::Option<Role>,
+    /// The parts to replace: "permissions", "certificates" and "limits". The other parts stay as they are: changes that
+    /// other callers make to them at the same time are kept. Empty: all parts. A new role needs "permissions".
+    #[prost(string, repeated, tag = "2")]
+    pub update: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRolesRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRolesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub roles: ::prost::alloc::vec::Vec<Role>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRoleRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// How many identifiers a holder may take from one source in total.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Budget {
+    /// "token:ID" or "role:NAME". All holders of a role share its budget.
+    #[prost(string, tag = "1")]
+    pub holder: ::prost::alloc::string::String,
+    /// One source: a format such as "uuidv7", "serial:GBP" or "region:default/orders". A region keeps its budgets when it is renamed.
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+    /// The number of identifiers that the holder may take.
+    #[prost(uint64, tag = "3")]
+    pub total: u64,
+    /// The number of identifiers that have been taken, or that replicas other than the answering replica have reserved.
+    /// Can exceed `total` after `total` has been lowered.
+    #[prost(uint64, tag = "4")]
+    pub used: u64,
+    /// The number of identifiers left in the budget.
+    #[prost(uint64, tag = "5")]
+    pub left: u64,
+    /// The use per day, at the rate of about the last hour; 0 if nothing was used in that time.
+    #[prost(double, tag = "6")]
+    pub used_per_day: f64,
+    /// The number of days for which `left` lasts at this rate. Absent if nothing was used in the last hour.
+    #[prost(double, optional, tag = "7")]
+    pub days_left: ::core::option::Option<f64>,
+    /// When the store was restored from a backup, in milliseconds since 1970. `used` does not include identifiers taken
+    /// between the backup and the restore. 0 if there was no restore.
+    #[prost(int64, tag = "8")]
+    pub restored_unix_ms: i64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetBudgetRequest {
+    #[prost(string, tag = "1")]
+    pub holder: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(oneof = "set_budget_request::Change", tags = "3, 4")]
+    pub change: ::core::option::Option<set_budget_request::Change>,
+}
+/// Nested message and enum types in `SetBudgetRequest`.
+pub mod set_budget_request {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Change {
+        /// The new total.
+        #[prost(uint64, tag = "3")]
+        Total(u64),
+        /// The number by which the total of an existing budget grows.
+        #[prost(uint64, tag = "4")]
+        Add(u64),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetBudgetResponse {
+    #[prost(message, optional, tag = "1")]
+    pub budget: ::core::option::Option<Budget>,
+    #[prost(message, optional, tag = "2")]
+    pub changed: ::core::option::Option<AccessChanged>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListBudgetsRequest {
+    /// Lists only the budgets of this holder. Empty: the budgets of all holders.
+    #[prost(string, tag = "1")]
+    pub holder: ::prost::alloc::string::String,
+    /// At most 1000; 0: 100.
+    #[prost(uint32, tag = "2")]
+    pub page_size: u32,
+    #[prost(string, tag = "3")]
+    pub page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListBudgetsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub budgets: ::prost::alloc::vec::Vec<Budget>,
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteBudgetRequest {
+    #[prost(string, tag = "1")]
+    pub holder: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub resource: ::prost::alloc::string::String,
+}
+/// The answer to a change of tokens, roles or budgets.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AccessChanged {
+    /// The addresses of replicas that have not confirmed the change.
+    #[prost(string, repeated, tag = "1")]
+    pub unconfirmed: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The longest time for which these replicas may still accept what was revoked.
+    #[prost(uint64, tag = "2")]
+    pub effective_within_ms: u64,
+    /// The role after `PutRole`.
+    #[prost(message, optional, tag = "3")]
+    pub role: ::core::option::Option<Role>,
+}
+/// Generated client implementations.
+pub mod access_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct AccessClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl AccessClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> AccessClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> AccessClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            AccessClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Returns how the daemon identifies the caller, and what the caller may do.
+        pub async fn who_am_i(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WhoAmIRequest>,
+        ) -> std::result::Result<tonic::Response<super::Principal>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/WhoAmI");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "WhoAmI"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Creates a token. The response is the only message that ever contains the token's secret.
+        pub async fn create_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/CreateToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Access", "CreateToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists tokens by ID, without their secrets.
+        pub async fn list_tokens(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTokensRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTokensResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/ListTokens",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "ListTokens"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+        /// token.
+        pub async fn revoke_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RevokeTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/RevokeToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Access", "RevokeToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives a token a new secret. The old secret works until `grace_seconds` have passed.
+        pub async fn rotate_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RotateTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/RotateToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Access", "RotateToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Creates a role, or replaces a role or parts of it.
+        pub async fn put_role(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PutRoleRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/PutRole");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "PutRole"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists roles by name.
+        pub async fn list_roles(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRolesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRolesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/ListRoles");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "ListRoles"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes a role. Its holders lose the permissions of the role.
+        pub async fn delete_role(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteRoleRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/DeleteRole",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "DeleteRole"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Limits how many identifiers a token or a role may take from one source in total, or changes this limit.
+        pub async fn set_budget(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetBudgetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetBudgetResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/SetBudget");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "SetBudget"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists budgets by holder, with the used amount of each.
+        pub async fn list_budgets(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListBudgetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListBudgetsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/ListBudgets",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Access", "ListBudgets"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a budget. Its holder may then take any number of identifiers from the source.
+        pub async fn delete_budget(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteBudgetRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Access/DeleteBudget",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Access", "DeleteBudget"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod access_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with AccessServer.
+    #[async_trait]
+    pub trait Access: std::marker::Send + std::marker::Sync + 'static {
+        /// Returns how the daemon identifies the caller, and what the caller may do.
+        async fn who_am_i(
+            &self,
+            request: tonic::Request<super::WhoAmIRequest>,
+        ) -> std::result::Result<tonic::Response<super::Principal>, tonic::Status>;
+        /// Creates a token. The response is the only message that ever contains the token's secret.
+        async fn create_token(
+            &self,
+            request: tonic::Request<super::CreateTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status>;
+        /// Lists tokens by ID, without their secrets.
+        async fn list_tokens(
+            &self,
+            request: tonic::Request<super::ListTokensRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTokensResponse>,
+            tonic::Status,
+        >;
+        /// Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+        /// token.
+        async fn revoke_token(
+            &self,
+            request: tonic::Request<super::RevokeTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
+        /// Gives a token a new secret. The old secret works until `grace_seconds` have passed.
+        async fn rotate_token(
+            &self,
+            request: tonic::Request<super::RotateTokenRequest>,
+        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status>;
+        /// Creates a role, or replaces a role or parts of it.
+        async fn put_role(
+            &self,
+            request: tonic::Request<super::PutRoleRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
+        /// Lists roles by name.
+        async fn list_roles(
+            &self,
+            request: tonic::Request<super::ListRolesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRolesResponse>,
+            tonic::Status,
+        >;
+        /// Deletes a role. Its holders lose the permissions of the role.
+        async fn delete_role(
+            &self,
+            request: tonic::Request<super::DeleteRoleRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
+        /// Limits how many identifiers a token or a role may take from one source in total, or changes this limit.
+        async fn set_budget(
+            &self,
+            request: tonic::Request<super::SetBudgetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetBudgetResponse>,
+            tonic::Status,
+        >;
+        /// Lists budgets by holder, with the used amount of each.
+        async fn list_budgets(
+            &self,
+            request: tonic::Request<super::ListBudgetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListBudgetsResponse>,
+            tonic::Status,
+        >;
+        /// Removes a budget. Its holder may then take any number of identifiers from the source.
+        async fn delete_budget(
+            &self,
+            request: tonic::Request<super::DeleteBudgetRequest>,
+        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct AccessServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> AccessServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for AccessServer<T>
+    where
+        T: Access,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/kent.v1.Access/WhoAmI" => {
+                    #[allow(non_camel_case_types)]
+                    struct WhoAmISvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::WhoAmIRequest>
+                    for WhoAmISvc<T> {
+                        type Response = super::Principal;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WhoAmIRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::who_am_i(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WhoAmISvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/CreateToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateTokenSvc<T: Access>(pub Arc<T>);
+                    impl<
+                        T: Access,
+                    > tonic::server::UnaryService<super::CreateTokenRequest>
+                    for CreateTokenSvc<T> {
+                        type Response = super::CreatedToken;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::create_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateTokenSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/ListTokens" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTokensSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::ListTokensRequest>
+                    for ListTokensSvc<T> {
+                        type Response = super::ListTokensResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTokensRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::list_tokens(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTokensSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/RevokeToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct RevokeTokenSvc<T: Access>(pub Arc<T>);
+                    impl<
+                        T: Access,
+                    > tonic::server::UnaryService<super::RevokeTokenRequest>
+                    for RevokeTokenSvc<T> {
+                        type Response = super::AccessChanged;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RevokeTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::revoke_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RevokeTokenSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/RotateToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct RotateTokenSvc<T: Access>(pub Arc<T>);
+                    impl<
+                        T: Access,
+                    > tonic::server::UnaryService<super::RotateTokenRequest>
+                    for RotateTokenSvc<T> {
+                        type Response = super::CreatedToken;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RotateTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::rotate_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RotateTokenSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/PutRole" => {
+                    #[allow(non_camel_case_types)]
+                    struct PutRoleSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::PutRoleRequest>
+                    for PutRoleSvc<T> {
+                        type Response = super::AccessChanged;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PutRoleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::put_role(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PutRoleSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/ListRoles" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListRolesSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::ListRolesRequest>
+                    for ListRolesSvc<T> {
+                        type Response = super::ListRolesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRolesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::list_roles(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRolesSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/DeleteRole" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteRoleSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::DeleteRoleRequest>
+                    for DeleteRoleSvc<T> {
+                        type Response = super::AccessChanged;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteRoleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::delete_role(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteRoleSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/SetBudget" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetBudgetSvc<T: Access>(pub Arc<T>);
+                    impl<T: Access> tonic::server::UnaryService<super::SetBudgetRequest>
+                    for SetBudgetSvc<T> {
+                        type Response = super::SetBudgetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetBudgetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::set_budget(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetBudgetSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/ListBudgets" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListBudgetsSvc<T: Access>(pub Arc<T>);
+                    impl<
+                        T: Access,
+                    > tonic::server::UnaryService<super::ListBudgetsRequest>
+                    for ListBudgetsSvc<T> {
+                        type Response = super::ListBudgetsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListBudgetsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::list_budgets(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListBudgetsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Access/DeleteBudget" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteBudgetSvc<T: Access>(pub Arc<T>);
+                    impl<
+                        T: Access,
+                    > tonic::server::UnaryService<super::DeleteBudgetRequest>
+                    for DeleteBudgetSvc<T> {
+                        type Response = super::AccessChanged;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteBudgetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Access>::delete_budget(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteBudgetSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for AccessServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "kent.v1.Access";
+    impl<T> tonic::server::NamedService for AccessServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateSeriesRequest {
     /// The source, as in AllocateRequest: "serial:SYMBOL".
@@ -6523,1292 +7810,6 @@ pub mod admin_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "kent.v1.Admin";
     impl<T> tonic::server::NamedService for AdminServer<T> {
-        const NAME: &'static str = SERVICE_NAME;
-    }
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct WhoAmIRequest {}
-/// A caller that the daemon has identified.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Principal {
-    /// "local" over the daemon's own Unix socket, "token:ID (NAME)", "certificate:NAME", or "anyone" if the daemon
-    /// requires no credentials.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The permissions of the caller, including those of its roles.
-    #[prost(string, repeated, tag = "2")]
-    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(string, repeated, tag = "3")]
-    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The time at which the credential expires, in milliseconds since 1970; 0 if it does not expire.
-    #[prost(int64, tag = "4")]
-    pub expires_unix_ms: i64,
-    /// The name that the caller sends in `kent-principal`, unverified.
-    #[prost(string, tag = "5")]
-    pub on_behalf_of: ::prost::alloc::string::String,
-    /// Whether the daemon requires credentials.
-    #[prost(bool, tag = "6")]
-    pub auth_required: bool,
-    /// The limits that apply to the caller.
-    #[prost(message, optional, tag = "7")]
-    pub limits: ::core::option::Option<CallerLimits>,
-}
-/// The limits of a caller on each replica. All connections of the caller share the limits. 0 means no limit; the largest
-/// limit is 10^12.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CallerLimits {
-    /// Identifiers per second. A request passes if the caller has not used up its limit, even if the request exceeds what
-    /// is left. Later requests are refused until the excess is made up for.
-    #[prost(uint64, tag = "1")]
-    pub ids_per_second: u64,
-    /// Calls per second. Each message of an AllocateStream call counts as a call.
-    #[prost(uint64, tag = "2")]
-    pub calls_per_second: u64,
-    /// Open AllocateStream calls.
-    #[prost(uint64, tag = "3")]
-    pub streams: u64,
-    /// Open connections.
-    #[prost(uint64, tag = "4")]
-    pub connections: u64,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CreateTokenRequest {
-    /// What the token is for: 1 to 100 characters, such as "orders".
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Each is ACTION:RESOURCE, such as "allocate:region:default/orders". At most 100.
-    #[prost(string, repeated, tag = "2")]
-    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The names of roles. At each call, the token has the permissions that these roles have at that time.
-    #[prost(string, repeated, tag = "3")]
-    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// How long the token is valid, in seconds. A token cannot outlive the credential of the caller that creates it. 0: as
-    /// long as that credential is valid.
-    #[prost(uint64, tag = "4")]
-    pub valid_seconds: u64,
-    /// The token's own limits. If a limit is not set, the greatest limit of the token's roles applies. If no role sets it
-    /// either, the limit in the daemon's settings applies.
-    #[prost(message, optional, tag = "5")]
-    pub limits: ::core::option::Option<CallerLimits>,
-    /// How many identifiers the token may take in total, for each source. At most 20.
-    #[prost(message, repeated, tag = "6")]
-    pub budgets: ::prost::alloc::vec::Vec<NewBudget>,
-}
-/// A budget that is created together with its token.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NewBudget {
-    /// The source, as in Budget.
-    #[prost(string, tag = "1")]
-    pub resource: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "2")]
-    pub total: u64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CreatedToken {
-    /// "kent_ID_SECRET". The daemon keeps only a hash of the secret.
-    #[prost(string, tag = "1")]
-    pub secret: ::prost::alloc::string::String,
-    #[prost(message, optional, tag = "2")]
-    pub token: ::core::option::Option<Token>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Token {
-    #[prost(string, tag = "1")]
-    pub id: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "3")]
-    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(string, repeated, tag = "4")]
-    pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(int64, tag = "5")]
-    pub created_unix_ms: i64,
-    /// 0 if the token does not expire.
-    #[prost(int64, tag = "6")]
-    pub expires_unix_ms: i64,
-    /// The principal that created the token.
-    #[prost(string, tag = "7")]
-    pub created_by: ::prost::alloc::string::String,
-    /// Why calls with the token are refused: "revoked", "expired" or "disabled by a restore". Empty if the token works.
-    #[prost(string, tag = "8")]
-    pub refused: ::prost::alloc::string::String,
-    /// The token's own limits.
-    #[prost(message, optional, tag = "9")]
-    pub limits: ::core::option::Option<CallerLimits>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListTokensRequest {
-    /// At most 1000; 0: 100.
-    #[prost(uint32, tag = "1")]
-    pub page_size: u32,
-    #[prost(string, tag = "2")]
-    pub page_token: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListTokensResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub tokens: ::prost::alloc::vec::Vec<Token>,
-    #[prost(string, tag = "2")]
-    pub next_page_token: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RevokeTokenRequest {
-    #[prost(string, tag = "1")]
-    pub id: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RotateTokenRequest {
-    #[prost(string, tag = "1")]
-    pub id: ::prost::alloc::string::String,
-    /// How long the old secret works, in seconds: at most a week.
-    #[prost(uint64, tag = "2")]
-    pub grace_seconds: u64,
-}
-/// A named set of permissions.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Role {
-    /// 1 to 63 of a-z, 0-9, - and \_.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(string, repeated, tag = "2")]
-    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The names in callers' certificates that have this role: a URI such as "spiffe://example/orders", or a DNS name. A
-    /// name that ends in * matches all names that begin with the text before the \*.
-    #[prost(string, repeated, tag = "3")]
-    pub certificates: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The limits of each holder. If a caller has several roles, the greatest limit applies.
-    #[prost(message, optional, tag = "4")]
-    pub limits: ::core::option::Option<CallerLimits>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PutRoleRequest {
-    #[prost(message, optional, tag = "1")]
-    pub role: ::core::option::Option<Role>,
-    /// The parts to replace: "permissions", "certificates" and "limits". The other parts stay as they are: changes that
-    /// other callers make to them at the same time are kept. Empty: all parts. A new role needs "permissions".
-    #[prost(string, repeated, tag = "2")]
-    pub update: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListRolesRequest {}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListRolesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub roles: ::prost::alloc::vec::Vec<Role>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteRoleRequest {
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-}
-/// How many identifiers a holder may take from one source in total.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Budget {
-    /// "token:ID" or "role:NAME". All holders of a role share its budget.
-    #[prost(string, tag = "1")]
-    pub holder: ::prost::alloc::string::String,
-    /// One source: a format such as "uuidv7", "serial:GBP" or "region:default/orders". A region keeps its budgets when it is renamed.
-    #[prost(string, tag = "2")]
-    pub resource: ::prost::alloc::string::String,
-    /// The number of identifiers that the holder may take.
-    #[prost(uint64, tag = "3")]
-    pub total: u64,
-    /// The number of identifiers that have been taken, or that replicas other than the answering replica have reserved.
-    /// Can exceed `total` after `total` has been lowered.
-    #[prost(uint64, tag = "4")]
-    pub used: u64,
-    /// The number of identifiers left in the budget.
-    #[prost(uint64, tag = "5")]
-    pub left: u64,
-    /// The use per day, at the rate of about the last hour; 0 if nothing was used in that time.
-    #[prost(double, tag = "6")]
-    pub used_per_day: f64,
-    /// The number of days for which `left` lasts at this rate. Absent if nothing was used in the last hour.
-    #[prost(double, optional, tag = "7")]
-    pub days_left: ::core::option::Option<f64>,
-    /// When the store was restored from a backup, in milliseconds since 1970. `used` does not include identifiers taken
-    /// between the backup and the restore. 0 if there was no restore.
-    #[prost(int64, tag = "8")]
-    pub restored_unix_ms: i64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SetBudgetRequest {
-    #[prost(string, tag = "1")]
-    pub holder: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub resource: ::prost::alloc::string::String,
-    #[prost(oneof = "set_budget_request::Change", tags = "3, 4")]
-    pub change: ::core::option::Option<set_budget_request::Change>,
-}
-/// Nested message and enum types in `SetBudgetRequest`.
-pub mod set_budget_request {
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Change {
-        /// The new total.
-        #[prost(uint64, tag = "3")]
-        Total(u64),
-        /// The number by which the total of an existing budget grows.
-        #[prost(uint64, tag = "4")]
-        Add(u64),
-    }
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct SetBudgetResponse {
-    #[prost(message, optional, tag = "1")]
-    pub budget: ::core::option::Option<Budget>,
-    #[prost(message, optional, tag = "2")]
-    pub changed: ::core::option::Option<AccessChanged>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListBudgetsRequest {
-    /// Lists only the budgets of this holder. Empty: the budgets of all holders.
-    #[prost(string, tag = "1")]
-    pub holder: ::prost::alloc::string::String,
-    /// At most 1000; 0: 100.
-    #[prost(uint32, tag = "2")]
-    pub page_size: u32,
-    #[prost(string, tag = "3")]
-    pub page_token: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListBudgetsResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub budgets: ::prost::alloc::vec::Vec<Budget>,
-    #[prost(string, tag = "2")]
-    pub next_page_token: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeleteBudgetRequest {
-    #[prost(string, tag = "1")]
-    pub holder: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub resource: ::prost::alloc::string::String,
-}
-/// The answer to a change of tokens, roles or budgets.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AccessChanged {
-    /// The addresses of replicas that have not confirmed the change.
-    #[prost(string, repeated, tag = "1")]
-    pub unconfirmed: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The longest time for which these replicas may still accept what was revoked.
-    #[prost(uint64, tag = "2")]
-    pub effective_within_ms: u64,
-    /// The role after `PutRole`.
-    #[prost(message, optional, tag = "3")]
-    pub role: ::core::option::Option<Role>,
-}
-/// Generated client implementations.
-pub mod access_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    #[derive(Debug, Clone)]
-    pub struct AccessClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl AccessClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> AccessClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> AccessClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            AccessClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// Returns how the daemon identifies the caller, and what the caller may do.
-        pub async fn who_am_i(
-            &mut self,
-            request: impl tonic::IntoRequest<super::WhoAmIRequest>,
-        ) -> std::result::Result<tonic::Response<super::Principal>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/WhoAmI");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "WhoAmI"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Creates a token. The response is the only message that ever contains the token's secret.
-        pub async fn create_token(
-            &mut self,
-            request: impl tonic::IntoRequest<super::CreateTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/CreateToken",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("kent.v1.Access", "CreateToken"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Lists tokens by ID, without their secrets.
-        pub async fn list_tokens(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListTokensRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListTokensResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/ListTokens",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "ListTokens"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
-        /// token.
-        pub async fn revoke_token(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RevokeTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/RevokeToken",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("kent.v1.Access", "RevokeToken"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Gives a token a new secret. The old secret works until `grace_seconds` have passed.
-        pub async fn rotate_token(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RotateTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/RotateToken",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("kent.v1.Access", "RotateToken"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Creates a role, or replaces a role or parts of it.
-        pub async fn put_role(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PutRoleRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/PutRole");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "PutRole"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Lists roles by name.
-        pub async fn list_roles(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListRolesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListRolesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/ListRoles");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "ListRoles"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Deletes a role. Its holders lose the permissions of the role.
-        pub async fn delete_role(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DeleteRoleRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/DeleteRole",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "DeleteRole"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Limits how many identifiers a token or a role may take from one source in total, or changes this limit.
-        pub async fn set_budget(
-            &mut self,
-            request: impl tonic::IntoRequest<super::SetBudgetRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::SetBudgetResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/kent.v1.Access/SetBudget");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Access", "SetBudget"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Lists budgets by holder, with the used amount of each.
-        pub async fn list_budgets(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListBudgetsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListBudgetsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/ListBudgets",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("kent.v1.Access", "ListBudgets"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Removes a budget. Its holder may then take any number of identifiers from the source.
-        pub async fn delete_budget(
-            &mut self,
-            request: impl tonic::IntoRequest<super::DeleteBudgetRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::codec::SizedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/kent.v1.Access/DeleteBudget",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("kent.v1.Access", "DeleteBudget"));
-            self.inner.unary(req, path, codec).await
-        }
-    }
-}
-/// Generated server implementations.
-pub mod access_server {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with AccessServer.
-    #[async_trait]
-    pub trait Access: std::marker::Send + std::marker::Sync + 'static {
-        /// Returns how the daemon identifies the caller, and what the caller may do.
-        async fn who_am_i(
-            &self,
-            request: tonic::Request<super::WhoAmIRequest>,
-        ) -> std::result::Result<tonic::Response<super::Principal>, tonic::Status>;
-        /// Creates a token. The response is the only message that ever contains the token's secret.
-        async fn create_token(
-            &self,
-            request: tonic::Request<super::CreateTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status>;
-        /// Lists tokens by ID, without their secrets.
-        async fn list_tokens(
-            &self,
-            request: tonic::Request<super::ListTokensRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListTokensResponse>,
-            tonic::Status,
-        >;
-        /// Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
-        /// token.
-        async fn revoke_token(
-            &self,
-            request: tonic::Request<super::RevokeTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
-        /// Gives a token a new secret. The old secret works until `grace_seconds` have passed.
-        async fn rotate_token(
-            &self,
-            request: tonic::Request<super::RotateTokenRequest>,
-        ) -> std::result::Result<tonic::Response<super::CreatedToken>, tonic::Status>;
-        /// Creates a role, or replaces a role or parts of it.
-        async fn put_role(
-            &self,
-            request: tonic::Request<super::PutRoleRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
-        /// Lists roles by name.
-        async fn list_roles(
-            &self,
-            request: tonic::Request<super::ListRolesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListRolesResponse>,
-            tonic::Status,
-        >;
-        /// Deletes a role. Its holders lose the permissions of the role.
-        async fn delete_role(
-            &self,
-            request: tonic::Request<super::DeleteRoleRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
-        /// Limits how many identifiers a token or a role may take from one source in total, or changes this limit.
-        async fn set_budget(
-            &self,
-            request: tonic::Request<super::SetBudgetRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::SetBudgetResponse>,
-            tonic::Status,
-        >;
-        /// Lists budgets by holder, with the used amount of each.
-        async fn list_budgets(
-            &self,
-            request: tonic::Request<super::ListBudgetsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListBudgetsResponse>,
-            tonic::Status,
-        >;
-        /// Removes a budget. Its holder may then take any number of identifiers from the source.
-        async fn delete_budget(
-            &self,
-            request: tonic::Request<super::DeleteBudgetRequest>,
-        ) -> std::result::Result<tonic::Response<super::AccessChanged>, tonic::Status>;
-    }
-    #[derive(Debug)]
-    pub struct AccessServer<T> {
-        inner: Arc<T>,
-        accept_compression_encodings: EnabledCompressionEncodings,
-        send_compression_encodings: EnabledCompressionEncodings,
-        max_decoding_message_size: Option<usize>,
-        max_encoding_message_size: Option<usize>,
-    }
-    impl<T> AccessServer<T> {
-        pub fn new(inner: T) -> Self {
-            Self::from_arc(Arc::new(inner))
-        }
-        pub fn from_arc(inner: Arc<T>) -> Self {
-            Self {
-                inner,
-                accept_compression_encodings: Default::default(),
-                send_compression_encodings: Default::default(),
-                max_decoding_message_size: None,
-                max_encoding_message_size: None,
-            }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
-        where
-            F: tonic::service::Interceptor,
-        {
-            InterceptedService::new(Self::new(inner), interceptor)
-        }
-        /// Enable decompressing requests with the given encoding.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.accept_compression_encodings.enable(encoding);
-            self
-        }
-        /// Compress responses with the given encoding, if the client supports it.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.send_compression_encodings.enable(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.max_decoding_message_size = Some(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.max_encoding_message_size = Some(limit);
-            self
-        }
-    }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for AccessServer<T>
-    where
-        T: Access,
-        B: Body + std::marker::Send + 'static,
-        B::Error: Into<StdError> + std::marker::Send + 'static,
-    {
-        type Response = http::Response<tonic::body::Body>;
-        type Error = std::convert::Infallible;
-        type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(
-            &mut self,
-            _cx: &mut Context<'_>,
-        ) -> Poll<std::result::Result<(), Self::Error>> {
-            Poll::Ready(Ok(()))
-        }
-        fn call(&mut self, req: http::Request<B>) -> Self::Future {
-            match req.uri().path() {
-                "/kent.v1.Access/WhoAmI" => {
-                    #[allow(non_camel_case_types)]
-                    struct WhoAmISvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::WhoAmIRequest>
-                    for WhoAmISvc<T> {
-                        type Response = super::Principal;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::WhoAmIRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::who_am_i(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = WhoAmISvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/CreateToken" => {
-                    #[allow(non_camel_case_types)]
-                    struct CreateTokenSvc<T: Access>(pub Arc<T>);
-                    impl<
-                        T: Access,
-                    > tonic::server::UnaryService<super::CreateTokenRequest>
-                    for CreateTokenSvc<T> {
-                        type Response = super::CreatedToken;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::CreateTokenRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::create_token(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = CreateTokenSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/ListTokens" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListTokensSvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::ListTokensRequest>
-                    for ListTokensSvc<T> {
-                        type Response = super::ListTokensResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListTokensRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::list_tokens(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListTokensSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/RevokeToken" => {
-                    #[allow(non_camel_case_types)]
-                    struct RevokeTokenSvc<T: Access>(pub Arc<T>);
-                    impl<
-                        T: Access,
-                    > tonic::server::UnaryService<super::RevokeTokenRequest>
-                    for RevokeTokenSvc<T> {
-                        type Response = super::AccessChanged;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::RevokeTokenRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::revoke_token(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = RevokeTokenSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/RotateToken" => {
-                    #[allow(non_camel_case_types)]
-                    struct RotateTokenSvc<T: Access>(pub Arc<T>);
-                    impl<
-                        T: Access,
-                    > tonic::server::UnaryService<super::RotateTokenRequest>
-                    for RotateTokenSvc<T> {
-                        type Response = super::CreatedToken;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::RotateTokenRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::rotate_token(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = RotateTokenSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/PutRole" => {
-                    #[allow(non_camel_case_types)]
-                    struct PutRoleSvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::PutRoleRequest>
-                    for PutRoleSvc<T> {
-                        type Response = super::AccessChanged;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::PutRoleRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::put_role(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = PutRoleSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/ListRoles" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListRolesSvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::ListRolesRequest>
-                    for ListRolesSvc<T> {
-                        type Response = super::ListRolesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListRolesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::list_roles(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListRolesSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/DeleteRole" => {
-                    #[allow(non_camel_case_types)]
-                    struct DeleteRoleSvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::DeleteRoleRequest>
-                    for DeleteRoleSvc<T> {
-                        type Response = super::AccessChanged;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DeleteRoleRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::delete_role(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DeleteRoleSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/SetBudget" => {
-                    #[allow(non_camel_case_types)]
-                    struct SetBudgetSvc<T: Access>(pub Arc<T>);
-                    impl<T: Access> tonic::server::UnaryService<super::SetBudgetRequest>
-                    for SetBudgetSvc<T> {
-                        type Response = super::SetBudgetResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::SetBudgetRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::set_budget(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = SetBudgetSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/ListBudgets" => {
-                    #[allow(non_camel_case_types)]
-                    struct ListBudgetsSvc<T: Access>(pub Arc<T>);
-                    impl<
-                        T: Access,
-                    > tonic::server::UnaryService<super::ListBudgetsRequest>
-                    for ListBudgetsSvc<T> {
-                        type Response = super::ListBudgetsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ListBudgetsRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::list_budgets(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ListBudgetsSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/kent.v1.Access/DeleteBudget" => {
-                    #[allow(non_camel_case_types)]
-                    struct DeleteBudgetSvc<T: Access>(pub Arc<T>);
-                    impl<
-                        T: Access,
-                    > tonic::server::UnaryService<super::DeleteBudgetRequest>
-                    for DeleteBudgetSvc<T> {
-                        type Response = super::AccessChanged;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::DeleteBudgetRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Access>::delete_budget(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = DeleteBudgetSvc(inner);
-                        let codec = crate::codec::SizedCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
-            }
-        }
-    }
-    impl<T> Clone for AccessServer<T> {
-        fn clone(&self) -> Self {
-            let inner = self.inner.clone();
-            Self {
-                inner,
-                accept_compression_encodings: self.accept_compression_encodings,
-                send_compression_encodings: self.send_compression_encodings,
-                max_decoding_message_size: self.max_decoding_message_size,
-                max_encoding_message_size: self.max_encoding_message_size,
-            }
-        }
-    }
-    /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "kent.v1.Access";
-    impl<T> tonic::server::NamedService for AccessServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -811,7 +811,8 @@ type Region struct {
 	// The daemon's recent grant rate from this region, in identifiers per second.
 	Rate float64 `protobuf:"fixed64,21,opt,name=rate,proto3" json:"rate,omitempty"`
 	// The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
-	// ultimate capacity or its cap. Absent if the rate is 0.
+	// ultimate capacity or its cap. 0 if it is full, whatever the rate. Absent if it is not full and the rate is 0, and if
+	// it is closed.
 	FullInSeconds *float64 `protobuf:"fixed64,22,opt,name=full_in_seconds,json=fullInSeconds,proto3,oneof" json:"full_in_seconds,omitempty"`
 	// The number of the region that contains this region. 0 at the top level.
 	ParentNumber uint64 `protobuf:"varint,23,opt,name=parent_number,json=parentNumber,proto3" json:"parent_number,omitempty"`

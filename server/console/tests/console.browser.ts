@@ -34,6 +34,7 @@ function fill(one: Daemon) {
   region("create", "bolts", "--prefix", "011", "--suffix", "20");
   region("delegate", "bolts");
   region("create", "archive", "--prefix", "010", "--suffix", "50");
+  one.kent("alloc", "region:archive", "-n", "3");
   region("seal", "archive", "--reason", "the audit of the year");
   one.kent("alloc", "region:events", "-n", "3000");
 }
@@ -139,6 +140,35 @@ describe("the console", () => {
       expect(page.url()).toContain("pick=1101");
       await details.getByRole("link", { name: "emea" }).waitFor();
     }
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_a_region_that_is_split_on_the_map_stays_selected", async () => {
+    const { page, context, errors } = await open(browser);
+    daemon.kent("region", "create", "gadgets", "--prefix", "1000", "--suffix", "30", "--yes");
+    await page.goto(at(daemon, "map/default?pick=1000"));
+    const details = page.getByRole("region", { name: "Details" });
+    const split = details.getByRole("button", { name: "Split" });
+    await split.click();
+    const dialog = await planSplit(page, "spare-parts", "spare parts need a separate region");
+    await dialog.getByRole("button", { name: "Split", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    await details.getByText("100000", { exact: true }).waitFor();
+    await details.getByRole("link", { name: "gadgets" }).waitFor();
+    await split.and(page.locator(":focus")).waitFor();
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_a_sealed_region_is_marked_among_the_fullest", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(daemon, "live"));
+    const rows = page.getByRole("table", { name: "Fullest regions" }).getByRole("row");
+    await rows.filter({ hasText: "archive" }).getByText("sealed", { exact: true }).waitFor();
+    const events = rows.filter({ hasText: "events" });
+    await events.waitFor();
+    expect(await events.textContent()).not.toContain("sealed");
     expect(errors).toEqual([]);
     await context.close();
   });

@@ -19,9 +19,9 @@ describe("fullest", () => {
       region("slow", "1", 600),
       region("in centuries", "1", 1e10),
       region("fuller", "800"),
-      region("full", "1024"),
+      region("full", "1024", 0),
       region("fast", "1", 60),
-      region("capped", "100", undefined, "100"),
+      region("capped", "100", 0, "100"),
     ];
     const found = mostUrgent(regions, 5);
     expect(found.map(({ region }) => region.name)).toEqual(["full", "capped", "fast", "slow", "fuller"]);

@@ -34,6 +34,6 @@ function limitOf({ capacity, policy }: Region): bigint {
 const FAR = 365 * 86_400;
 
 function byUrgency(a: Filled, b: Filled): number {
-  const left = ({ region, share }: Filled) => (share >= 1 ? 0 : Math.min(region.fullInSeconds ?? FAR, FAR));
+  const left = ({ region }: Filled) => Math.min(region.fullInSeconds ?? FAR, FAR);
   return left(a) === left(b) ? b.share - a.share : left(a) - left(b);
 }

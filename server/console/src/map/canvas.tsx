@@ -40,7 +40,7 @@ export function MapCanvas(props: MapCanvasProps) {
   const [pointed, setPointed] = useState<string>();
   const [transform, setTransform] = useState<ZoomTransform>(zoomIdentity);
   const [said, setSaid] = useState("");
-  const held = useMemo(() => cellAt(part.cells, picked), [part, picked]);
+  const held = useMemo(() => cellAt(part.cells, part.root, picked), [part, picked]);
   const height = view === "icicle" ? ICICLE_HEIGHT : Math.min(Math.max(width, 200), MORTON_HEIGHT_MAX);
 
   const items = useMemo<Item[]>(

@@ -13,10 +13,16 @@ describe("pick", () => {
 
   test("ok_a_merged_cell_holds_the_pick", () => {
     const cells = ["0", "10", "110", "111"].map((prefix) => ({ prefix }));
-    const held = (picked?: string) => cellAt(cells, picked)?.prefix;
-    expect([held("110"), held("10110"), held("1"), held("11"), held()]).toEqual([
+    const held = (picked?: string) => cellAt(cells, "", picked)?.prefix;
+    expect([held("110"), held("10110"), held()]).toEqual(["110", "10", undefined]);
+  });
+
+  test("ok_the_first_part_of_a_split_pick_is_held", () => {
+    const cells = ["110", "111"].map((prefix) => ({ prefix }));
+    const held = (root: string, picked: string) => cellAt(cells, root, picked)?.prefix;
+    expect([held("1", "11"), held("", "1"), held("1", "1"), held("11", "1"), held("1", "10")]).toEqual([
       "110",
-      "10",
+      "110",
       undefined,
       undefined,
       undefined,

@@ -78,7 +78,7 @@ export function lineOf(cell: MapCell, bits: number, isPast = false): string {
     `prefix ${brief(cell.prefix) || "empty"}`,
     region ? `zone ${region.zoneBits}, suffix ${region.suffixBits}` : sizeOf(cell.prefix, bits),
     ...(region || cell.regionCount > 0n ? useOf(cell) : []),
-    region && !isPast && rateOf(region, cell.fill),
+    region && !isPast && rateOf(region),
     ...marksOf(cell),
   ]
     .filter(Boolean)
@@ -96,16 +96,15 @@ function useOf({ capacity, issued, fill }: MapCell): string[] {
 }
 
 /** The rate of a region and the time until it is full. */
-function rateOf(region: MapRegion, share: number | undefined): string {
-  const until = untilFull(region, share);
+function rateOf(region: MapRegion): string {
+  const until = untilFull(region);
   const rate = `${format.short(region.rate)}/s`;
   return region.fullInSeconds === undefined || until === "full" ? `${rate}, ${until}` : `${rate}, full in ${until}`;
 }
 
-/** The time until a region is full at its current rate. `share` is its issued share. */
-export function untilFull({ rate, fullInSeconds }: Pick<MapRegion, "rate" | "fullInSeconds">, share = 0): string {
-  if (share >= 1) return "full";
-  if (fullInSeconds === undefined || rate === 0) return "no grants now";
+/** The time until a region is full at its current rate. */
+export function untilFull({ fullInSeconds }: Pick<MapRegion, "fullInSeconds">): string {
+  if (fullInSeconds === undefined) return "no grants now";
   return fullInSeconds === 0 ? "full" : format.duration(fullInSeconds);
 }
 

@@ -5,6 +5,7 @@ import { hearFigures } from "../api/live.ts";
 import type { Refused } from "../api/refused.ts";
 import { useApp } from "../app-state.ts";
 import type { FiguresOfSecond, Status } from "../gen/kent/v1/admin_pb.ts";
+import type { Region } from "../gen/kent/v1/regions_pb.ts";
 import { bySource, joined, ofDaemon, timesOf } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 import { mostUrgent, succeeded } from "../lib/fullest.ts";
@@ -315,7 +316,7 @@ function Fullest() {
                 rows={filled}
                 keyOf={({ region }) => region.name}
                 columns={[
-                  { title: "Region", cell: ({ region }) => <RegionLink name={region.name} /> },
+                  { title: "Region", cell: ({ region }) => <RegionLink region={region} /> },
                   {
                     title: "Issued",
                     cell: ({ share }) => (
@@ -329,7 +330,7 @@ function Fullest() {
                   {
                     title: "Time left",
                     number: true,
-                    cell: ({ region, share }) => untilFull(region, share),
+                    cell: ({ region }) => untilFull(region),
                   },
                 ]}
               />
@@ -342,13 +343,19 @@ function Fullest() {
   );
 }
 
-function RegionLink({ name }: { name: string }) {
+function RegionLink({ region: { name, sealedBy } }: { region: Region }) {
   const parts = splitRegion(name);
   if (!parts) return <>{name}</>;
   return (
     <>
       <a href={linkTo("region", [parts.space, parts.region])}>{parts.region}</a>
       {parts.space !== "default" && <span class="quiet-text"> in {parts.space}</span>}
+      {sealedBy !== "" && (
+        <>
+          {" "}
+          <Mark kind="sealed">sealed</Mark>
+        </>
+      )}
     </>
   );
 }

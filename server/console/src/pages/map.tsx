@@ -54,7 +54,8 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
   };
   const part = load.value;
   // The pointer may have been on a cell of another map.
-  const cell = part && (cellAt(part.cells, picked) ?? part.cells.find(({ prefix }) => prefix === pointed?.prefix));
+  const cell =
+    part && (cellAt(part.cells, part.root, picked) ?? part.cells.find(({ prefix }) => prefix === pointed?.prefix));
   const mayCreate = offers.names.length > 0;
 
   return (
@@ -223,7 +224,7 @@ function Details(props: {
           cell.issued !== "" && look !== "free" && look !== "zone" && ["Issued", format.count(BigInt(cell.issued))],
           cell.fill !== undefined && (look === "region" || look === "many") && ["Full", format.share(cell.fill)],
           region && !isPast && ["Rate", `${format.short(region.rate)}/s`],
-          region && !isPast && ["Time until full", untilFull(region, cell.fill)],
+          region && !isPast && ["Time until full", untilFull(region)],
           cell.freeShare > 0 && ["Free", format.share(cell.freeShare)],
           cell.inside !== "" && ["Inside", shortOf(cell.inside)],
         ]}
@@ -248,21 +249,21 @@ function Details(props: {
             Open its space
           </a>
         )}
-        {region && !isPast && <RegionActions name={region.name} bits={part.bits} />}
+        {region && !isPast && <RegionActions name={region.name} part={part} />}
       </div>
     </section>
   );
 }
 
 /** The edits of a region, if the user may make them. */
-function RegionActions({ name, bits }: { name: string; bits: number }) {
+function RegionActions({ name, part: { bits, revision } }: { name: string; part: MapPart }) {
   const { edit } = useApp();
   const may = useMay();
   const parts = splitRegion(name);
   const mayEdit = parts !== undefined && may("edit", { kind: "region", ...parts });
   const load = useLoad(
     async (signal) => (mayEdit ? regions.getRegion({ name }, { signal }) : undefined),
-    [name, mayEdit],
+    [name, mayEdit, revision],
   );
   const region = load.value;
   if (!mayEdit || !parts || !region || region.name !== name) return null;

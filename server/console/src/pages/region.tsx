@@ -145,7 +145,7 @@ function Details({ region, width }: { region: Region; width: number }) {
             ["Capacity", <Count key="capacity" value={capacity} />],
             ["Capacity after full expansion", <Count key="ultimate" value={BigInt(region.ultimateCapacity || "0")} />],
             ["Rate on this daemon", `${format.short(region.rate)}/s`],
-            ["Time until full", untilFull(region, fill)],
+            ["Time until full", untilFull(region)],
           ]}
         />
       </Section>

@@ -156,7 +156,8 @@ export interface Region {
   rate: number;
   /**
    * The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
-   * ultimate capacity or its cap. Absent if the rate is 0.
+   * ultimate capacity or its cap. 0 if it is full, whatever the rate. Absent if it is not full and the rate is 0, and if
+   * it is closed.
    */
   fullInSeconds?:
     | number

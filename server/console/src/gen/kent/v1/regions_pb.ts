@@ -405,7 +405,8 @@ export type Region = Message<"kent.v1.Region"> & {
 
   /**
    * The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
-   * ultimate capacity or its cap. Absent if the rate is 0.
+   * ultimate capacity or its cap. 0 if it is full, whatever the rate. Absent if it is not full and the rate is 0, and if
+   * it is closed.
    *
    * @generated from field: optional double full_in_seconds = 22;
    */
