@@ -69,7 +69,7 @@ pub(crate) struct Daemon {
     /// The tasks of the ports. After a stop, the ports accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
-    /// The configured addresses of the gRPC port.
+    /// The addresses of the gRPC port, with the actual port numbers, but without the default Unix socket.
     grpc: String,
     http: SocketAddr,
     /// The threads that run calls. They live as long as the daemon.

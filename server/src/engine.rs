@@ -463,7 +463,7 @@ impl Engine {
     }
 }
 
-/// Stops the daemon if the store is replaced or rolled back, because reservations may have been lost.
+/// Makes the daemon issue nothing more if the store is replaced or rolled back, because reservations may have been lost.
 async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
     tokio::select! {

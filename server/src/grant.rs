@@ -265,7 +265,7 @@ impl Grants {
         Granted { block, clock_epoch: self.slots.clock_epoch() }
     }
 
-    /// Stops the daemon if the error shows that an invariant is broken or that the store was replaced.
+    /// Makes the daemon issue nothing more if the error shows that an invariant is broken or that the store was replaced.
     fn refused(&self, error: AllocateError) -> AllocateError {
         match &error {
             AllocateError::Broken(broken) => self.tasks.fail_broken(broken),

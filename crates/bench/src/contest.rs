@@ -42,7 +42,7 @@ impl Options {
         Duration::from_millis(self.millis)
     }
 
-    /// Returns the runtime for the load.
+    /// Builds a runtime for the load.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         let mut builder = match self.load_threads {
             1 => runtime::Builder::new_current_thread(),

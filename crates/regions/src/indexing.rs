@@ -31,7 +31,7 @@ impl Indexing {
     }
 
     /// Reads up to `most` further prefixes and returns whether there may be more. Returns `None` if the table has been
-    /// edited.
+    /// edited since the index was started.
     pub fn read(&mut self, table: &Table, most: usize) -> Option<bool> {
         if table.revision() != self.revision {
             return None;

@@ -146,7 +146,7 @@ class Blocking:
 
 
 class Asyncio:
-    """Runs each command in its own task."""
+    """Runs each command except `open` in its own task."""
 
     def __init__(self):
         self.client = None

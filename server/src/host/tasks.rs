@@ -217,7 +217,7 @@ impl Tasks {
         self.failed.cancel();
     }
 
-    /// Stops the daemon because the store was replaced or rolled back.
+    /// Makes the daemon issue nothing more because the store was replaced or rolled back.
     pub(crate) fn fail_replaced(&self, replaced: &dyn Error) {
         self.replaced.store(true, Ordering::SeqCst);
         self.fail_broken(replaced);

@@ -101,7 +101,7 @@ impl Slots {
         self.lock().issuer.holder()
     }
 
-    /// Grants a block without waiting, and returns it with the time of the grant.
+    /// Grants a block without waiting, and returns it with the time of the grant on the steady clock.
     pub(crate) fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
         // The clock is read under the lock, because readings out of order would look like steps back.
         let mut state = self.lock();

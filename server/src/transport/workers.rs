@@ -1,6 +1,7 @@
 //! Threads that serve connections, each with its own runtime.
 //!
-//! A connection stays on one thread, which reads and answers its calls, so nothing is passed between processors.
+//! A connection stays on one thread, which also answers its grants, so a grant is not passed between processors. Calls
+//! that may take long run elsewhere: see `offload`.
 //! Connections go to the threads in turn, so that two connections of one client use two processors.
 
 use std::{convert::Infallible, future, io, sync::Arc, thread, time::Duration};

@@ -20,8 +20,8 @@ Examples:
 
 /// Print the last events of an audit log.
 ///
-/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Repeated refusals appear as one line per minute,
-/// with their count.
+/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. The first of several equal refusals is written at
+/// once, and the others as one line per minute, with their count.
 #[derive(Debug, Args)]
 #[command(after_help = TAIL_HELP)]
 pub(crate) struct AuditTailArgs {

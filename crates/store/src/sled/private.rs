@@ -17,7 +17,7 @@ const OWNER_ONLY: u32 = 0o700;
 /// The permission bits of the group and of all other users.
 const OTHERS: u32 = 0o077;
 
-/// The files and directories that a store creates before its database.
+/// The files and directories of a store that an interrupted first start leaves without a database.
 const OWN: [&str; 5] = ["lock", "journal", "newest", "conf", "blobs"];
 
 /// The prefix of the names of sled's snapshots.
@@ -41,7 +41,7 @@ pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
     }
     if missing.is_empty() {
         // An earlier start may have created the directory and been killed before this sync. If another user created it,
-        // we may lack the permission, so errors are ignored.
+        // we may lack the permission to open its parent, so errors are ignored.
         let _ = sync_parent(dir);
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(super) struct Replica {
     pub(super) looked: Option<u64>,
 }
 
-/// The tables in a daemon's memory.
+/// A table in a daemon's memory, and the versions of the records that it was built from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) table: Table,

@@ -1,6 +1,6 @@
 //! Cleans up incomplete files that sled leaves in the directory after a crash, before sled is opened again.
 //!
-//! sled reports a torn small file as a damaged database, and ignores a complete snapshot that still has its temporary
+//! sled reports a torn settings file as a damaged database, and ignores a complete snapshot that still has its temporary
 //! name.
 
 use std::fs;

@@ -156,7 +156,7 @@ public final class Conformance {
         return open;
     }
 
-    /** The client keeps one handle for each source. */
+    /** The source that the command names. The client keeps one handle for each source. */
     private Source<?> source(JsonObject command) {
         return client().source(command.get("source").getAsString());
     }
