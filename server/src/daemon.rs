@@ -297,7 +297,7 @@ impl Daemon {
                 Err(error) => warn!(path = %path.display(), %error, "cannot serve a Unix socket in the data directory"),
             }
         }
-        let port = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
+        let (port, allocator) = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
         let options = Options {
             origins: config.http_origins.clone(),
             bytes_max: config.set.request_bytes,
@@ -306,7 +306,7 @@ impl Daemon {
             console: !config.set.no_console,
         };
         let tasks = daemon.node.tasks().clone();
-        let gateway = || Gateway::new(port.through_http(), options, sources, tasks);
+        let gateway = || Gateway::new((port.through_http(), allocator), options, sources, tasks);
         let gateway = config.set.http_api.then(gateway).transpose()?;
         stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -373,7 +373,7 @@ impl Daemon {
         handshakes: Handshakes,
         (clock, calls): (Arc<dyn Clock>, CallMetrics),
         config: &Config,
-    ) -> Result<GrpcPort, StartError> {
+    ) -> Result<(GrpcPort, Arc<AllocatorService>), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -404,8 +404,9 @@ impl Daemon {
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
-        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone(), self.traces.is_some()))
-            .max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
+        let service = Arc::new(AllocatorService::new(engine.clone(), self.traces.is_some()));
+        let allocator =
+            AllocatorServer::from_arc(service.clone()).max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
         let (auth, traces) = (engine.auth().clone(), self.traces.clone());
         let port = Port::new((allocator, routes.routes()), (auth, clock), calls, traces);
         let closing = self.ports.stopping().clone();
@@ -414,7 +415,7 @@ impl Daemon {
         self.ports.spawn("gRPC port", async move { workers.accept(listeners, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);
-        Ok(port)
+        Ok((port, service))
     }
 }
 

@@ -29,7 +29,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     middleware,
     response::{IntoResponse, Response},
     routing::get,
@@ -54,8 +54,11 @@ pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 
 /// The API on the HTTP port.
 #[derive(Clone)]
-pub(crate) struct Gateway {
+pub(crate) struct Gateway(Arc<Parts>);
+
+struct Parts {
     routes: Router,
+    shared: Arc<Shared>,
     tasks: Tasks,
     /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires the certificate.
     needs_certificate: bool,
@@ -116,7 +119,7 @@ impl Gateway {
     ///
     /// If the descriptors of the protocol are not valid.
     pub(crate) fn new(
-        port: GrpcPort,
+        (port, allocator): (GrpcPort, Arc<AllocatorService>),
         options: Options,
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
         tasks: Tasks,
@@ -124,14 +127,14 @@ impl Gateway {
         let Options { origins, bytes_max, needs_certificate, is_secure, console } = options;
         let web = GrpcWebLayer::new().layer(port.clone());
         let sessions = Arc::new(Sessions::new(clock.clone(), entropy, is_secure));
-        let shared = Shared {
-            calls: Calls::new(port, bytes_max),
+        let shared = Arc::new(Shared {
+            calls: Calls::new(port, allocator, bytes_max),
             methods: Methods::of_api()?,
             web,
             document: OnceLock::new(),
             sessions: sessions.clone(),
             clock,
-        };
+        });
         let cors = browser::cors(&origins);
         let console = if console { console::router() } else { Router::new() };
         let routes = Router::new()
@@ -140,30 +143,35 @@ impl Gateway {
             .merge(paths::router())
             .merge(console)
             .fallback(dispatch)
-            .with_state(Arc::new(shared))
+            .with_state(shared.clone())
             .layer(middleware::from_fn_with_state(sessions, console::use_session))
             .layer(cors)
             .layer(middleware::from_fn_with_state(Arc::new(origins), browser::refuse_strangers));
-        Ok(Self { routes, tasks, needs_certificate })
+        Ok(Self(Arc::new(Parts { routes, shared, tasks, needs_certificate })))
     }
 
     /// Answers a request. Requests for identifiers run on this thread. All others may take milliseconds, so they run on
     /// the runtime for calls.
     pub(crate) async fn answer(self, request: Request) -> Response {
+        let Parts { routes, shared, tasks, needs_certificate } = &*self.0;
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
-        if self.needs_certificate && !has_certificate && !console::is_file(request.uri().path()) {
+        if *needs_certificate && !has_certificate && !console::is_file(request.uri().path()) {
             let hint = "the API needs a client certificate, as on the gRPC port; only /livez, /readyz, /metrics and the files of the \
                         console need none\n";
             return (StatusCode::UNAUTHORIZED, hint).into_response();
         }
         if is_brief(request.uri().path()) {
-            return match self.routes.oneshot(request).await {
+            // The router and its layers take as long as the grant. Only requests of web pages need the layers.
+            if request.method() == Method::POST && !browser::is_of_page(request.headers()) {
+                return allocate(shared.clone(), request).await;
+            }
+            return match routes.clone().oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             };
         }
         // The call is aborted when the caller disconnects.
-        let call = self.tasks.spawn_call(self.routes.oneshot(request));
+        let call = tasks.spawn_call(routes.clone().oneshot(request));
         match call.await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
@@ -177,8 +185,16 @@ impl Gateway {
 }
 
 /// Whether a request asks for identifiers. Such a request takes microseconds.
-fn is_brief(path: &str) -> bool {
-    path == paths::ALLOCATE.path() || path.starts_with("/v1/alloc/")
+pub(crate) fn is_brief(path: &str) -> bool {
+    path == call::ALLOCATE.path() || path.starts_with(paths::ALLOC)
+}
+
+/// Answers a request for identifiers.
+async fn allocate(shared: Arc<Shared>, request: Request) -> Response {
+    match request.uri().path() == call::ALLOCATE.path() {
+        true => dispatch(State(shared), request).await,
+        false => paths::alloc(State(shared), request).await,
+    }
 }
 
 impl fmt::Debug for Gateway {

@@ -2,6 +2,7 @@
 //! the daemon waits for its store.
 
 use std::{
+    convert::Infallible,
     future,
     panic::resume_unwind,
     pin::pin,
@@ -11,15 +12,16 @@ use std::{
 
 use axum::{
     Extension, Router,
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
-    service::TowerToHyperService,
 };
 use kent_access::Action;
 use tokio::{
@@ -30,12 +32,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
+use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use crate::{
     auth::{self, Asked, Denied},
     engine::Engine,
-    gateway::Gateway,
+    gateway::{self, Gateway},
     host::address::Address,
     metrics::Exposition,
     transport::{
@@ -79,6 +82,14 @@ impl Stage {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = reached;
     }
 
+    /// The API, if the daemon serves it on this port.
+    fn gateway(&self) -> Option<Gateway> {
+        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            Reached::Serving(_, gateway) => gateway.clone(),
+            Reached::Starting(_) => None,
+        }
+    }
+
     fn get(&self) -> Reached {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -111,14 +122,15 @@ pub(crate) async fn serve(
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .fallback(api)
-        .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
-    let (pass_on, mut ready) = mpsc::unbounded_channel();
+        .with_state(Arc::new(Reports { stage: stage.clone(), asks, writing: Mutex::default() }));
+    let (pass_on, mut ready) = mpsc::unbounded_channel::<(Connection, _)>();
     loop {
         select! {
             () = stop.cancelled() => break,
             // OK because `pass_on` lives as long as the loop.
             Some((connection, lane)) = ready.recv() => {
-                lanes.spawn(&lane, answer(connection, routes.clone(), stop.clone()));
+                let entry = Entry { peer: connection.connect_info(), stage: stage.clone(), routes: routes.clone() };
+                lanes.spawn(&lane, answer(connection, entry, stop.clone()));
             }
             accepted = sockets.accept() => match accepted {
                 Ok((socket, address)) => {
@@ -143,14 +155,14 @@ pub(crate) async fn serve(
 }
 
 /// Answers the requests of a connection. After `stop` is canceled, answers only the request in flight.
-async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
+async fn answer(connection: Connection, entry: Entry, stop: CancellationToken) {
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // The other limits of HTTP/2 are hyper's defaults.
     server.http2().timer(TokioTimer::new()).max_concurrent_streams(CALLS_MAX).max_header_list_size(LIST_BYTES_MAX);
-    let routes = routes.layer(Extension(connection.connect_info()));
     let connection = TokioIo::new(connection.expecting_http());
-    let mut serving = pin!(server.serve_connection(connection, TowerToHyperService::new(routes)));
+    let service = service_fn(move |request| entry.clone().answer(request));
+    let mut serving = pin!(server.serve_connection(connection, service));
     let served = select! {
         served = serving.as_mut() => served,
         () = stop.cancelled() => {
@@ -160,6 +172,29 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
     };
     if let Err(error) = served {
         debug!(%error, "a connection of the HTTP port failed");
+    }
+}
+
+/// The way of the requests of one connection to their handlers.
+#[derive(Clone)]
+struct Entry {
+    peer: Peer,
+    stage: Stage,
+    routes: Router,
+}
+
+impl Entry {
+    /// Answers a request. Requests for identifiers go to the gateway directly, because the router takes longer than the
+    /// grant.
+    async fn answer(self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.peer);
+        if gateway::is_brief(request.uri().path())
+            && let Some(gateway) = self.stage.gateway()
+        {
+            return Ok(gateway.answer(request).await);
+        }
+        self.routes.oneshot(request).await
     }
 }
 

@@ -4,12 +4,13 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use super::console::MARK;
 use crate::config::Origins;
 
 /// How long a browser remembers which requests are allowed.
@@ -40,6 +41,11 @@ pub(super) fn cors(origins: &Origins) -> CorsLayer {
         .allow_headers(SENT)
         .expose_headers(RECEIVED)
         .max_age(REMEMBERED)
+}
+
+/// Whether a page in a browser may have sent a request.
+pub(super) fn is_of_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key(MARK)
 }
 
 /// Refuses requests from pages of other origins. A browser sends simple requests without a preflight, and hides only

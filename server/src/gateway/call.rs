@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery},
 };
 use bytes::Bytes;
+use kent_proto::v1::{self, AllocateRequest, allocator_server::Allocator};
 use prost::Message;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -17,6 +18,7 @@ use tonic::{Status, client::Grpc, codegen::http::header::AUTHORIZATION, metadata
 
 use super::{GrpcPort, bytes::BytesCodec};
 use crate::{
+    service::AllocatorService,
     status,
     transport::{
         issued::{Issued, TakesIssued},
@@ -28,6 +30,8 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Calls {
     port: GrpcPort,
+    /// The service to which the port passes calls for identifiers.
+    allocator: Arc<AllocatorService>,
     /// The maximum size of a request, in bytes.
     bytes_max: usize,
     permits: Arc<Semaphore>,
@@ -46,6 +50,9 @@ pub(super) struct From {
     metadata: MetadataMap,
     peer: Option<Peer>,
 }
+
+/// The path of the gRPC method that issues identifiers.
+pub(super) const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
 
 /// The maximum number of concurrent calls. Converting a message keeps two copies of the message in memory.
 const CALLS_MAX: usize = 128;
@@ -77,11 +84,20 @@ impl From {
         }
         Self { metadata: MetadataMap::from_headers(headers), peer: request.extensions().get::<Peer>().cloned() }
     }
+
+    /// Adds the caller to a request.
+    fn on<T>(self, mut request: tonic::Request<T>) -> tonic::Request<T> {
+        *request.metadata_mut() = self.metadata;
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        request
+    }
 }
 
 impl Calls {
-    pub(super) fn new(port: GrpcPort, bytes_max: usize) -> Self {
-        Self { port, bytes_max, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+    pub(super) fn new(port: GrpcPort, allocator: Arc<AllocatorService>, bytes_max: usize) -> Self {
+        Self { port, allocator, bytes_max, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
     /// Counts a call until the permit is dropped.
@@ -115,6 +131,25 @@ impl Calls {
         Ok(self.call(path, from, tonic::Request::new(message)).await?.into_inner())
     }
 
+    /// Requests identifiers. A request for text does not pass through the port, which would encode and decode the
+    /// messages. The service does everything else itself: it identifies the caller, and counts and audits the call.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the service refuses the call.
+    pub(super) async fn allocate(&self, from: From, message: AllocateRequest) -> Result<Answered, Status> {
+        if self.port.is_tracing() || message.encoding() != v1::Encoding::Text {
+            return self.issue(ALLOCATE, from, message.encode_to_vec().into()).await;
+        }
+        let mut request = tonic::Request::new(message);
+        request.extensions_mut().insert(TakesIssued);
+        let mut response = self.allocator.allocate(from.on(request)).await?;
+        Ok(match response.extensions_mut().remove() {
+            Some(issued) => Answered::Issued(issued),
+            None => Answered::Message(response.into_inner().encode_to_vec().into()),
+        })
+    }
+
     /// Like [`Calls::unary`], for a call that may answer with a block of identifiers.
     ///
     /// # Errors
@@ -134,17 +169,13 @@ impl Calls {
         &self,
         path: PathAndQuery,
         from: From,
-        mut request: tonic::Request<Bytes>,
+        request: tonic::Request<Bytes>,
     ) -> Result<tonic::Response<Bytes>, Status> {
-        *request.metadata_mut() = from.metadata;
-        if let Some(peer) = from.peer {
-            request.extensions_mut().insert(peer);
-        }
         // No limit is needed, because the answer comes from this process, which limits the size of its answers.
         let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
         // OK because the dispatcher is always ready.
         let _ = grpc.ready().await;
-        grpc.unary(request, path, BytesCodec).await
+        grpc.unary(from.on(request), path, BytesCodec).await
     }
 
     /// Calls a method with a message.

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use tonic::Status;
 
 use super::{
-    call::{Answered, Calls, From},
+    call::{ALLOCATE, Answered, Calls, From},
     failure::{self, Form},
     json,
     methods::{Method, Methods, Unary},
-    paths::ALLOCATE,
     requests, texts,
 };
 use crate::status;
@@ -100,22 +99,19 @@ async fn call(calls: &Calls, methods: &Methods, codec: Codec, request: Request) 
     if codec == Codec::Proto {
         return Ok(calls.unary(unary.path.clone(), from, body).await?);
     }
-    match calls.issue(unary.path.clone(), from, parse(unary, &body)?).await? {
+    let answered = match requests::usual(&body).filter(|_| unary.path == ALLOCATE) {
+        Some(ask) => calls.allocate(from, ask).await?,
+        None => {
+            let message = json::encode(&body, &unary.descriptor.input(), unary.has_wide.0);
+            calls.issue(unary.path.clone(), from, message.map_err(|problem| status::bad_json(&problem))?).await?
+        }
+    };
+    match answered {
         Answered::Issued(issued) => Ok(texts::response(&issued).into()),
         Answered::Message(answer) => json::decode(answer, &unary.descriptor.output(), unary.has_wide.1)
             .map(Bytes::from)
             .ok_or_else(|| status::broken_answer().into()),
     }
-}
-
-/// Converts the JSON of a request to an encoded message.
-fn parse(unary: &Unary, text: &[u8]) -> Result<Bytes, Status> {
-    if unary.path == ALLOCATE
-        && let Some(usual) = requests::encode(text)
-    {
-        return Ok(usual);
-    }
-    json::encode(text, &unary.descriptor.input(), unary.has_wide.0).map_err(|problem| status::bad_json(&problem))
 }
 
 /// Checks the headers of the protocol, and returns the time for which the client waits, in milliseconds.

@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// The header that the console sends with each request.
-const MARK: HeaderName = HeaderName::from_static("kent-console");
+pub(super) const MARK: HeaderName = HeaderName::from_static("kent-console");
 
 /// The maximum size of a request for a session, in bytes.
 const REQUEST_BYTES_MAX: usize = 4096;

@@ -1,13 +1,13 @@
 //! Short paths for people: `POST /v1/alloc/SOURCE`, `GET /v1/inspect/ID` and `GET /v1/classify/ID`, answered as text,
 //! or as JSON if the request prefers JSON.
 
-use std::{fmt::Write, sync::Arc};
+use std::{borrow::Cow, fmt::Write, sync::Arc};
 
 use axum::{
     Router,
     body::HttpBody,
     extract::{Path, Query, Request, State, rejection::QueryRejection},
-    http::{HeaderMap, StatusCode, Uri, header, uri::PathAndQuery},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -19,6 +19,7 @@ use kent_proto::{
         InspectResponse, Inspection, Space, inspect_result::Outcome,
     },
 };
+use percent_encoding::percent_decode_str;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 use serde::Deserialize;
@@ -40,9 +41,6 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/v1/classify/{*text}", get(classify).fallback(only_get))
 }
 
-/// The path of the gRPC method that issues identifiers.
-pub(super) const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AllocQuery {
@@ -50,16 +48,18 @@ struct AllocQuery {
     request_id: Option<String>,
 }
 
-/// Issues identifiers, one per line.
-async fn alloc(
-    State(shared): State<Arc<Shared>>,
-    Path(source): Path<String>,
-    query: Result<Query<AllocQuery>, QueryRejection>,
-    request: Request,
-) -> Response {
+/// The path at which identifiers are issued, before the source.
+pub(super) const ALLOC: &str = "/v1/alloc/";
+
+/// Issues identifiers, one per line. Also called without the router, so it reads the path and the query itself.
+pub(super) async fn alloc(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (form, from) = (form(request.headers()), From::new(&request, None));
     let has_body = !request.body().is_end_stream();
+    let query = Query::<AllocQuery>::try_from_uri(request.uri());
     let query = query.map_err(|rejected| bad_query(request.uri(), &rejected, ALLOC_QUERY));
+    let source = request.uri().path().strip_prefix(ALLOC).unwrap_or_default();
+    let source = percent_decode_str(source).decode_utf8().map(Cow::into_owned);
+    let source = source.map_err(|_| status::from_invalid(&Invalid::new("source", "is not UTF-8")));
     let took = async {
         let _permit = shared.calls.begin()?;
         let Query(query) = query?;
@@ -68,13 +68,13 @@ async fn alloc(
             return Err(status::from_invalid(&Invalid::new("body", problem)));
         }
         let ask = AllocateRequest {
-            source,
+            source: source?,
             count: count(query.n.as_deref())?,
             encoding: v1::Encoding::Text.into(),
             request_id: query.request_id.unwrap_or_default(),
             ..AllocateRequest::default()
         };
-        match shared.calls.issue(ALLOCATE, from, ask.encode_to_vec().into()).await? {
+        match shared.calls.allocate(from, ask).await? {
             Answered::Issued(issued) => Ok(issued),
             Answered::Message(_) => Err(status::broken_answer()),
         }

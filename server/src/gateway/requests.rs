@@ -1,10 +1,11 @@
 //! Parses JSON requests for identifiers, in the spelling that clients usually send. The requests are parsed without
 //! descriptors, because reflection takes longer than the grant.
 
-use bytes::Bytes;
 use kent_proto::v1::{AllocateRequest, Encoding};
-use prost::Message;
 use serde::Deserialize;
+
+/// The maximum length of a request in its usual spelling, in bytes. The service refuses messages that are much larger.
+const BYTES_MAX: usize = 1024;
 
 /// The fields of [`AllocateRequest`], without the rarer spellings of ProtoJSON.
 #[derive(Deserialize)]
@@ -18,23 +19,27 @@ struct Usual<'t> {
     request_id: &'t str,
 }
 
-/// Encodes a request in its usual spelling. Returns `None` for other spellings and for invalid requests; reflection
-/// then parses the request or explains the problem.
-pub(super) fn encode(text: &[u8]) -> Option<Bytes> {
+/// Parses a request in its usual spelling. Returns `None` for other spellings and for invalid requests; reflection then
+/// parses the request or explains the problem.
+pub(super) fn usual(text: &[u8]) -> Option<AllocateRequest> {
+    if text.len() > BYTES_MAX {
+        return None;
+    }
     let Usual { source, count, encoding, request_id } = serde_json::from_slice(text).ok()?;
     let encoding = encoding.map_or(Some(Encoding::default()), Encoding::from_str_name)?;
-    let request = AllocateRequest {
+    Some(AllocateRequest {
         source: source.to_owned(),
         count,
         encoding: encoding.into(),
         request_id: request_id.to_owned(),
         ..AllocateRequest::default()
-    };
-    Some(request.encode_to_vec().into())
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use prost::Message;
     use prost_reflect::DescriptorPool;
 
     use super::*;
@@ -54,7 +59,7 @@ mod tests {
             r#" { "encoding": "ENCODING_PACKED", "requestId": "a", "source": "region:é", "count": 18446744073709551615 } "#,
             r#"{"source":""}"#,
         ] {
-            let usual = encode(text.as_bytes());
+            let usual = usual(text.as_bytes()).map(|request| Bytes::from(request.encode_to_vec()));
             assert!(usual.is_some() && usual == reflected(text), "{text}: {usual:?}");
         }
     }
@@ -78,7 +83,7 @@ mod tests {
             (r#"{"source":"xid"}}"#, false),
             (r#"{"source":"xid""#, false),
         ] {
-            assert_eq!((encode(text.as_bytes()), reflected(text).is_some()), (None, is_valid), "{text}");
+            assert_eq!((usual(text.as_bytes()), reflected(text).is_some()), (None, is_valid), "{text}");
         }
     }
 }

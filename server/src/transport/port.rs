@@ -76,6 +76,11 @@ impl<S> Port<S> {
         Self { name: "http", ..self }
     }
 
+    /// Whether some calls are traced.
+    pub(crate) fn is_tracing(&self) -> bool {
+        self.traces.is_some()
+    }
+
     /// Identifies the caller and attaches it to the call, or rejects the call. Even a new service that checks nothing
     /// itself therefore rejects unknown callers. With `--auth off`, and to the [`OPEN`] service, calls pass without
     /// identification.
