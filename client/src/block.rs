@@ -22,6 +22,7 @@ pub struct FetchBlock<T> {
     count: u64,
     needed: u64,
     request_id: String,
+    tag: Option<u64>,
     on_failure: Option<Report>,
     kind: PhantomData<fn() -> T>,
 }
@@ -39,6 +40,7 @@ impl<T: Identifier> Handle<T> {
             count,
             needed: count,
             request_id,
+            tag: None,
             on_failure: None,
             kind: PhantomData,
         }
@@ -72,6 +74,12 @@ impl<T> FetchBlock<T> {
         self
     }
 
+    /// Sets the value of the field `shard` or `tag`, which a custom layout may have. Layouts with such a field require it.
+    pub fn tag(mut self, tag: impl Into<Option<u64>>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+
     /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. For
     /// example, a daemon answers `RESOURCE_EXHAUSTED` until its clock and the region's pace allow the grant, and the
     /// client retries.
@@ -95,7 +103,7 @@ impl<T: Identifier> IntoFuture for FetchBlock<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let report = |status: &Status| self.on_failure.iter().for_each(|report| report(status));
-            let block = self.shared.fetch_block((self.count, self.needed), self.request_id, report).await?;
+            let block = self.shared.fetch_block((self.count, self.needed), (self.request_id, self.tag), report).await?;
             // OK because zero is a value of every kind, so this checks only the kind.
             T::from_id(block.kind().id(0)).ok_or_else(unusable)?;
             Ok(Block { block, kind: PhantomData })

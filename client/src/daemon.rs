@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kent_proto::v1::{
     access_client::AccessClient, admin_client::AdminClient, allocator_client::AllocatorClient,
-    codec_client::CodecClient, regions_client::RegionsClient,
+    codec_client::CodecClient, layouts_client::LayoutsClient, regions_client::RegionsClient,
 };
 
 use crate::{Channel, connection::Connection};
@@ -59,6 +59,11 @@ impl Daemon {
     /// Returns the generated stub of `Codec`.
     pub fn codec(&self) -> CodecClient<Channel> {
         CodecClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Returns the generated stub of `Layouts`.
+    pub fn layouts(&self) -> LayoutsClient<Channel> {
+        LayoutsClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Returns the generated stub of `Admin`.

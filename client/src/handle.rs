@@ -311,11 +311,11 @@ impl Shared {
     pub(crate) async fn fetch_block(
         &self,
         (count, needed): (u64, u64),
-        request_id: String,
+        (request_id, tag): (String, Option<u64>),
         report: impl Fn(&Status),
     ) -> Result<Block, Error> {
         let call = async |source: Arc<str>| {
-            let ask = AllocateRequest { request_id: request_id.clone(), needed, ..lease(&source, count) };
+            let ask = AllocateRequest { request_id: request_id.clone(), needed, tag, ..lease(&source, count) };
             let admits = |block: &Block| {
                 // A retry with a request ID returns the block of the first grant, whose revision can be older.
                 let admitted = self.fences.admit(&source, block) || !ask.request_id.is_empty();

@@ -7,6 +7,7 @@ mod command;
 mod copy;
 mod free;
 mod import;
+mod layouts;
 mod limits;
 mod map;
 mod names;
@@ -25,6 +26,7 @@ pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
+pub use layouts::{LayoutInput, layout, layout_name};
 pub use limits::{LIMIT, parse_limits};
 pub use map::{FullestInput, MapInput, map};
 pub use names::{CONCEALED, HEIR, RegionName, RequestName, SpaceName, region_name, request_name, space_name};
@@ -34,7 +36,7 @@ pub use regions::{
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
 pub use suggestion::{suggestion, suggestion_detail, suggestion_of};
-pub use text::{for_each_text, text_of, texts};
+pub use text::{for_each_text, layout_texts, text_of, texts};
 
 pub use crate::packed::fence;
 

@@ -21,6 +21,7 @@ mod access;
 mod ask;
 mod counter;
 mod kept;
+mod layout;
 
 pub use access::{
     decode_access, decode_budget, decode_role, decode_spent, decode_token, encode_access, encode_budget, encode_role,
@@ -33,6 +34,7 @@ pub use kept::{
     decode_listed, decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests,
     encode_grant, encode_listed, encode_request, encode_series_count, encode_undated,
 };
+pub use layout::{StoredLayout, decode_layout, encode_layout};
 
 /// A stored record that is invalid although its checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

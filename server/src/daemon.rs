@@ -11,7 +11,7 @@ use std::{
 use futures_util::FutureExt;
 use kent_proto::v1::{
     access_server::AccessServer, admin_server::AdminServer, allocator_server::AllocatorServer,
-    codec_server::CodecServer, regions_server::RegionsServer,
+    codec_server::CodecServer, layouts_server::LayoutsServer, regions_server::RegionsServer,
 };
 use kent_store::{
     ArchiveError, Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions,
@@ -42,7 +42,7 @@ use crate::{
     node::Node,
     recording,
     records::{failure::LoadError, founding},
-    service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
+    service::{AccessService, AdminService, AllocatorService, CodecService, LayoutsService, RegionsService},
     transport::{
         admission::{Admission, Limits},
         calls::CallMetrics,
@@ -390,6 +390,10 @@ impl Daemon {
             .add_service(reflection().build_v1alpha()?)
             .add_service(Offload::new(
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
+                tasks,
+            ))
+            .add_service(Offload::new(
+                LayoutsServer::new(LayoutsService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
             .add_service(Offload::new(

@@ -23,7 +23,7 @@ use crate::{
     error::{AskError, EditError},
     figures::Figures,
     fill::{Fill, Selection, full_first},
-    grant::{Grants, Limits, RegionGrants, SeriesGrants},
+    grant::{Grants, LayoutGrants, Limits, RegionGrants, SeriesGrants},
     host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks, touch::Touch},
     issuing::{cell, pacing::Pacing, requests::Requests, slots::Slots},
     metrics::{Exposition, Metrics},
@@ -137,6 +137,7 @@ impl Engine {
             pacing.clone(),
         )
         .await?;
+        let layouts = LayoutGrants::load(store.clone()).await?;
         tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
@@ -192,6 +193,7 @@ impl Engine {
             pacing,
             regions,
             series,
+            layouts,
             budgets,
             limits,
         };
@@ -383,6 +385,11 @@ impl Engine {
     /// Changes to tokens, roles and budgets.
     pub(crate) fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// The custom layouts.
+    pub(crate) fn layouts(&self) -> &LayoutGrants {
+        &self.grants.layouts
     }
 
     /// The series.

@@ -2,6 +2,7 @@
 
 mod asks;
 mod exhausted;
+mod layout;
 mod occupied;
 mod over_budget;
 #[cfg(test)]
@@ -17,7 +18,8 @@ use kent_regions::{Count, Edit, NotUndone, Pace, Refusal as TableRefusal, Revisi
 use thiserror::Error;
 
 pub(crate) use self::{
-    asks::AskError, exhausted::Exhausted, occupied::Occupied, over_budget::OverBudget, undone::Deleted,
+    asks::AskError, exhausted::Exhausted, layout::LayoutError, occupied::Occupied, over_budget::OverBudget,
+    undone::Deleted,
 };
 use crate::{
     auth::Denied,
@@ -97,11 +99,17 @@ pub(crate) enum AllocateError {
     /// The region does not exist.
     #[error(transparent)]
     NoSuchRegion(#[from] NoSuchRegion),
+    /// The layout does not exist.
+    #[error("there is no layout {name:?}: `kent layout ls` lists all layouts")]
+    NoSuchLayout {
+        /// The name.
+        name: String,
+    },
     /// The clock, the slot or the window does not allow the grant.
     #[error("{source_token}: {refusal}")]
     Time {
-        /// The token of the format, such as `uuidv7`.
-        source_token: &'static str,
+        /// The format or the layout, such as `uuidv7`.
+        source_token: String,
         /// The reason.
         refusal: Refusal,
     },

@@ -1,8 +1,9 @@
-//! Grants blocks from formats, series and regions.
+//! Grants blocks from formats, series, regions and custom layouts.
 //!
 //! [`Grants::try_grant`] does no I/O: it grants, rejects the request, or returns the event that the caller must wait
 //! for. [`Grants::finish`] waits and tries again until the caller's deadline.
 
+mod layouts;
 pub(crate) mod outcome;
 mod regions;
 mod series;
@@ -19,6 +20,7 @@ use kent_regions::RegionNumber;
 use tokio::time;
 
 pub(crate) use self::{
+    layouts::{LayoutGrants, ListedLayout},
     outcome::{Granted, HeldChunk, TryGrant, Wait, request_id_not_allowed},
     regions::RegionGrants,
     series::{ListedSeries, SeriesGrants},
@@ -35,7 +37,11 @@ use crate::{
         flight::{self, Happened, LONG_WAIT, Name},
         tasks::Tasks,
     },
-    issuing::{pacing::Pacing, slots::Slots},
+    issuing::{
+        pacing::Pacing,
+        slots::Slots,
+        timed::{Timed, UsedLayout},
+    },
     records::failure::StoreFailure,
     tables::space::Space,
 };
@@ -50,6 +56,7 @@ pub(crate) struct Grants {
     pub(crate) pacing: Arc<Pacing>,
     pub(crate) regions: RegionGrants,
     pub(crate) series: SeriesGrants,
+    pub(crate) layouts: LayoutGrants,
     pub(crate) budgets: Arc<Budgets>,
     pub(crate) limits: Limits,
 }
@@ -94,25 +101,16 @@ impl Grants {
         }
         let tried = match &request.source {
             Source::Format(format) => {
-                let charge = match caller.charge_budgets(Target::Format(*format), request.count.get()) {
-                    Ok(charge) => charge,
-                    Err(account) => return Ok(TryGrant::Wait(Wait::Budget(account, None))),
-                };
-                match self.slots.try_grant(*format, request.count) {
-                    Ok((granted, now)) => {
-                        charge.keep();
-                        let (block, clock_epoch) = (granted.block, granted.clock_epoch);
-                        return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
-                    }
-                    Err(refusal) if refusal.is_passing() => {
-                        // The slot keeper finds no slot until the wait after a restore is over.
-                        if let Some(wait) = self.slots.restore_wait() {
-                            return Err(wait.into());
-                        }
-                        return Ok(TryGrant::Wait(Wait::Time(*format, refusal, charge)));
-                    }
-                    Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
+                return self.try_grant_timed(Timed::Format(*format), Target::Format(*format), request, caller);
+            }
+            Source::Layout(name) => {
+                let Some(used) = self.layouts.used(name) else { return Ok(TryGrant::Wait(Wait::Layout(name.clone()))) };
+                let tag = layouts::tag_of(request, &used.layout)?;
+                if request.encoding == Encoding::Packed {
+                    let width = u64::from(used.layout.bits().div_ceil(8));
+                    check_max(request.count.get(), self.limits.packed_bytes / width, "packed in one reply")?;
                 }
+                return self.try_grant_timed(Timed::Layout(used, tag), Target::Layout(name), request, caller);
             }
             Source::Series(series) => match caller.charge_budgets(Target::Series(series), request.count.get()) {
                 Ok(charge) => {
@@ -132,6 +130,36 @@ impl Grants {
             Ok(TryGrant::Granted(block, now)) => Ok(TryGrant::Granted(self.granted(block), now)),
             Ok(TryGrant::Wait(wait)) => Ok(TryGrant::Wait(wait)),
             Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// Grants a block of time-based identifiers.
+    #[inline]
+    fn try_grant_timed(
+        &self,
+        timed: Timed,
+        target: Target<'_>,
+        request: &AllocateInput,
+        caller: &Caller,
+    ) -> Result<TryGrant<Granted>, AllocateError> {
+        let charge = match caller.charge_budgets(target, request.count.get()) {
+            Ok(charge) => charge,
+            Err(account) => return Ok(TryGrant::Wait(Wait::Budget(account, None))),
+        };
+        match self.slots.try_grant(&timed, request.count) {
+            Ok((granted, now)) => {
+                charge.keep();
+                let (block, clock_epoch) = (granted.block, granted.clock_epoch);
+                Ok(TryGrant::Granted(Granted { block, clock_epoch }, now))
+            }
+            Err(refusal) if refusal.is_passing() => {
+                // The slot keeper finds no slot until the wait after a restore is over.
+                if let Some(wait) = self.slots.restore_wait() {
+                    return Err(wait.into());
+                }
+                Ok(TryGrant::Wait(Wait::Time(timed, refusal, charge)))
+            }
+            Err(refusal) => Err(AllocateError::Time { source_token: timed.to_string(), refusal }),
         }
     }
 
@@ -194,10 +222,10 @@ impl Grants {
         wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
         match wait {
-            Wait::Time(format, refusal, charge) => {
-                let waited = self.slots.wait(format, request.count, refusal, wait_limit).await;
+            Wait::Time(timed, refusal, charge) => {
+                let waited = self.slots.wait(&timed, request.count, refusal, wait_limit).await;
                 let granted =
-                    waited.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
+                    waited.map_err(|refusal| AllocateError::Time { source_token: timed.to_string(), refusal })?;
                 Ok(granted.map(|granted| {
                     charge.keep();
                     Granted { block: granted.block, clock_epoch: granted.clock_epoch }
@@ -208,6 +236,7 @@ impl Grants {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
             Wait::Budget(account, strict) => self.reserve_budget(request, caller, (account, strict), wait_limit).await,
+            Wait::Layout(name) => self.reserved(self.layouts.clone().open(name), wait_limit).await,
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
         }
     }
@@ -280,7 +309,16 @@ impl Grants {
         match source {
             // If the space was deleted after the grant, the identifiers are written as decimal numbers.
             Source::Region { space, .. } => self.regions.text_form(space).unwrap_or_default(),
-            Source::Format(_) | Source::Series(_) => TextForm::Decimal,
+            // The text of a layout has a form of its own: see [`Grants::spelling`].
+            Source::Format(_) | Source::Series(_) | Source::Layout(_) => TextForm::Decimal,
+        }
+    }
+
+    /// The text form of a layout's identifiers; `None` for other sources.
+    pub(crate) fn spelling(&self, source: &Source) -> Option<Arc<UsedLayout>> {
+        match source {
+            Source::Layout(name) => self.layouts.used(name),
+            Source::Format(_) | Source::Series(_) | Source::Region { .. } => None,
         }
     }
 
@@ -300,8 +338,8 @@ impl Grants {
             Source::Format(format) => format.width_bytes(),
             Source::Series(series) => series.width_bytes(),
             // The width of a region's identifiers depends on the space, so `RegionGrants` checks the count, after it
-            // has checked the caller's permission.
-            Source::Region { .. } => return Ok(()),
+            // has checked the caller's permission. Likewise for layouts.
+            Source::Region { .. } | Source::Layout(_) => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
     }
@@ -324,11 +362,13 @@ const fn action(request: &AllocateInput) -> Action {
     }
 }
 
-/// Fails if the caller may not request identifiers of a format or a series. A region is checked when it is looked up.
+/// Fails if the caller may not request identifiers of a format, a series or a layout. A region is checked when it is
+/// looked up.
 fn check_source(request: &AllocateInput, caller: &Caller) -> Result<(), Denied> {
     let target = match &request.source {
         Source::Format(format) => Target::Format(*format),
         Source::Series(series) => Target::Series(series),
+        Source::Layout(name) => Target::Layout(name),
         Source::Region { .. } => return Ok(()),
     };
     caller.check(action(request), target, || ("", ""))

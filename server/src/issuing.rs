@@ -9,3 +9,4 @@ pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod slots;
 pub(crate) mod strict;
+pub(crate) mod timed;

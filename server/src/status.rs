@@ -20,8 +20,8 @@ use crate::{
     access::AccessError,
     auth::{self, Denied},
     error::{
-        AllocateError, AskError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, RestoreWait, SeriesError,
-        refusal_hint,
+        AllocateError, AskError, EditError, Exhausted, LayoutError, NoSuchRegion, NoSuchSpace, RestoreWait,
+        SeriesError, refusal_hint,
     },
     host::computing::Busy,
     records::failure::StoreFailure,
@@ -42,6 +42,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::BadField(invalid) => from_invalid(invalid),
         AllocateError::NoSuchSpace(missing) => no_such_space(missing),
         AllocateError::NoSuchRegion(missing) => no_such_region(missing),
+        AllocateError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),
         AllocateError::Time { refusal, .. } => from_time(refusal, message),
         AllocateError::Closed { space, region, heir } => closed(space, region, heir.as_deref(), message),
         AllocateError::Delegated { region, .. } => precondition("DELEGATED", region, message),
@@ -160,6 +161,24 @@ pub(crate) fn from_series(error: &SeriesError) -> Status {
         SeriesError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         SeriesError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
         SeriesError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// The status of a failed call about a layout.
+pub(crate) fn from_layout(error: &LayoutError) -> Status {
+    let message = error.to_string();
+    match error {
+        LayoutError::Denied(denied) => from_denied(denied),
+        LayoutError::BadField(invalid) => from_invalid(invalid),
+        LayoutError::Unsafe(_) => precondition("UNSAFE_LAYOUT", "fields", message),
+        LayoutError::NoTime => precondition("NO_TIME", "fields", message),
+        LayoutError::Exists { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
+        LayoutError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),
+        LayoutError::Used { name } => precondition("LAYOUT_USED", name, message),
+        LayoutError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_LAYOUTS", message),
+        LayoutError::Store(failure) => from_store(failure, message, Outcome::Unknown),
+        LayoutError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+        LayoutError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
     }
 }
 
@@ -366,6 +385,7 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
             format!("{message}; correct it or, if it is right, run `kent clock accept`"),
         ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
+        TimeRefusal::SlotBeyondLayout { .. } => precondition("SLOT_BEYOND_LAYOUT", "slot", message),
     }
 }
 

@@ -79,12 +79,13 @@ impl Budget {
     /// [`NotOneSource`] if the resource is a pattern or a space.
     pub fn new(id: BudgetId, holder: Holder, right: Right, total: u64) -> Result<Self, NotOneSource> {
         match right.permission().resource() {
-            Resource::Format(_) | Resource::Serial(_) | Resource::Region { .. } => {
+            Resource::Format(_) | Resource::Serial(_) | Resource::Layout(_) | Resource::Region { .. } => {
                 Ok(Self { id, holder, right, total })
             }
             Resource::Everything
             | Resource::Formats(_)
             | Resource::Serials(_)
+            | Resource::Layouts(_)
             | Resource::Space(_)
             | Resource::Spaces(_)
             | Resource::Regions { .. }
@@ -101,7 +102,7 @@ impl Budget {
         let bad = || NotOneSource(resource.chars().take(SHOWN_MAX).collect());
         let permission: Permission = format!("{}:{resource}", Action::Lease).parse().map_err(|_| bad())?;
         match permission.resource() {
-            Resource::Format(_) | Resource::Serial(_) | Resource::Region { .. } => Ok(permission),
+            Resource::Format(_) | Resource::Serial(_) | Resource::Layout(_) | Resource::Region { .. } => Ok(permission),
             _ => Err(bad()),
         }
     }
@@ -146,6 +147,7 @@ impl Budget {
             (Resource::Format(token), _, Target::Format(format)) => *token == format.token(),
             (Resource::Format(token), _, Target::Series(Series::FullRand)) => *token == FULL_RAND,
             (Resource::Serial(series), _, Target::Series(taken)) => series == taken,
+            (Resource::Layout(name), _, Target::Layout(taken)) => name == taken,
             (_, Bound::Region(place), Target::Region { space, number: Some(number), .. }) => {
                 place.number == number && place.space == space
             }

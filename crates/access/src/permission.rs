@@ -53,6 +53,10 @@ pub enum Resource {
     },
     /// `region:*`: every region of every space.
     AllRegions,
+    /// `layout:NAME`.
+    Layout(String),
+    /// All custom layouts whose names begin with this string.
+    Layouts(String),
 }
 
 /// What must be looked up before a permission can be bound.
@@ -82,8 +86,8 @@ pub enum BadPermission {
     },
     /// There is no such resource.
     #[error(
-        "{text:?} is not a permission: {problem}; a RESOURCE is *, a format such as uuidv7, serial:SYMBOL, space:SPACE or \
-         region:SPACE/NAME, and may end in *, such as region:default/team-a-*"
+        "{text:?} is not a permission: {problem}; a RESOURCE is *, a format such as uuidv7, serial:SYMBOL, layout:NAME, \
+         space:SPACE or region:SPACE/NAME, and may end in *, such as region:default/team-a-*"
     )]
     Resource {
         /// The string.
@@ -104,6 +108,7 @@ pub enum BadPermission {
 const SERIAL: &str = "serial:";
 const SPACE: &str = "space:";
 const REGION: &str = "region:";
+const LAYOUT: &str = "layout:";
 
 /// The maximum length of a permission in bytes: enough for any name, and small enough for a record to hold a hundred
 /// permissions.
@@ -145,7 +150,9 @@ impl Permission {
             | Resource::Serial(_)
             | Resource::Serials(_)
             | Resource::Spaces(_)
-            | Resource::AllRegions => Needs::Nothing,
+            | Resource::AllRegions
+            | Resource::Layout(_)
+            | Resource::Layouts(_) => Needs::Nothing,
         }
     }
 
@@ -173,9 +180,10 @@ impl Permission {
             Action::Operate | Action::Inspect if !is_everything => {
                 Some(format!("{0} concerns the daemon as a whole; write {0}:*", self.action))
             }
-            Action::Read | Action::Edit if is_source => {
-                Some(format!("{} concerns tables: name a space or regions, or * for all", self.action))
-            }
+            Action::Read | Action::Edit if is_source => Some(format!(
+                "{} concerns tables and layouts: name a space, regions or layouts, or * for all",
+                self.action
+            )),
             _ => None,
         }
     }
@@ -200,6 +208,8 @@ impl fmt::Display for Resource {
             Self::Region { space, name } => write!(f, "{REGION}{space}/{name}"),
             Self::Regions { space, prefix } => write!(f, "{REGION}{space}/{prefix}*"),
             Self::AllRegions => write!(f, "{REGION}*"),
+            Self::Layout(name) => write!(f, "{LAYOUT}{name}"),
+            Self::Layouts(prefix) => write!(f, "{LAYOUT}{prefix}*"),
         }
     }
 }
@@ -241,6 +251,13 @@ impl FromStr for Resource {
         if let Some(region) = plain.strip_prefix(REGION) {
             return parse_region(region, is_pattern);
         }
+        if let Some(layout) = plain.strip_prefix(LAYOUT) {
+            return match (is_pattern, layout) {
+                (true, "") => Ok(Self::Layouts(String::new())),
+                (true, prefix) => check(prefix).map(|()| Self::Layouts(prefix.to_owned())),
+                (false, name) => check(name).map(|()| Self::Layout(name.to_owned())),
+            };
+        }
         match plain.strip_prefix(SERIAL) {
             Some(symbol) if is_pattern => {
                 match symbol.chars().all(|it| it.is_ascii_graphic()) && symbol.len() <= SYMBOL_MAX {
@@ -267,7 +284,7 @@ fn actions() -> String {
     Action::ALL.map(Action::as_str).join(", ")
 }
 
-/// The tokens of all sources that are neither serials nor regions.
+/// The tokens of all sources that are neither serials nor regions nor layouts.
 pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
     Format::all().map(|format| format.token()).chain([FULL_RAND])
 }
@@ -352,6 +369,9 @@ mod tests {
             "read:region:default/*",
             "read:region:*",
             "admin:region:default/team-a-*",
+            "allocate:layout:orders",
+            "edit:layout:team-a-*",
+            "read:layout:*",
         ];
         for text in texts {
             let parsed: Permission = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -380,6 +400,9 @@ mod tests {
             ("allocate:space:", "is not a name"),
             ("allocate:space:default/x*", "must be named exactly"),
             ("allocate:serial:", "serial"),
+            ("allocate:layout:", "is not a name"),
+            ("allocate:layout:a/b*", "is not a name"),
+            ("inspect:layout:a", "write inspect:*"),
             ("allocate:serial:\u{e9}*", "is not the beginning of a symbol"),
             ("operate:uuidv7", "write operate:*"),
             ("operate:space:default", "write operate:*"),

@@ -31,6 +31,8 @@ pub enum Target<'t> {
     Format(Format),
     /// Identifiers of a series.
     Series(&'t Series),
+    /// The custom layout with this name.
+    Layout(&'t str),
     /// A space itself: its creation and deletion.
     Space {
         /// The key of the space, or its name if there is no such space.
@@ -68,6 +70,8 @@ struct Scope {
     format_prefixes: Vec<String>,
     serials: Vec<Series>,
     serial_prefixes: Vec<String>,
+    layouts: Vec<String>,
+    layout_prefixes: Vec<String>,
     all_regions: bool,
     space_prefixes: Vec<String>,
     /// Sorted by key, in the order of [`by_length`].
@@ -144,6 +148,8 @@ impl Scope {
             }
             (Resource::Serial(series), _) => self.serials.push(series.clone()),
             (Resource::Serials(prefix), _) => self.serial_prefixes.push(prefix.clone()),
+            (Resource::Layout(name), _) => self.layouts.push(name.clone()),
+            (Resource::Layouts(prefix), _) => self.layout_prefixes.push(prefix.clone()),
             (Resource::AllRegions, _) => self.all_regions = true,
             (Resource::Spaces(prefix), _) => self.space_prefixes.push(prefix.clone()),
             (Resource::Space(_), Bound::Space(key)) => self.space(key).whole = true,
@@ -187,6 +193,7 @@ impl Scope {
                 Target::Format(format) => self.has_format(format.token()),
                 Target::Series(Series::FullRand) => self.full_rand,
                 Target::Series(series) => self.has_serial(series),
+                Target::Layout(name) => self.has_layout(name),
                 Target::Space { key } => self.has_space(key),
                 Target::Some { space } => self.all_regions || self.has_space_prefix(space) || self.find(space).is_ok(),
                 Target::Table { space } => self.has_regions(space, ""),
@@ -233,6 +240,11 @@ impl Scope {
             || self.serial_prefixes.iter().any(|prefix| serials.name().starts_with(prefix.as_str()))
     }
 
+    fn has_layout(&self, name: &str) -> bool {
+        self.layouts.iter().any(|layout| layout == name)
+            || self.layout_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    }
+
     fn has_space(&self, key: &str) -> bool {
         self.has_space_prefix(key) || self.in_space(key).is_some_and(|it| it.whole)
     }
@@ -259,6 +271,8 @@ impl Scope {
                 (Resource::Formats(prefix), _) => is_within_one(prefix, &self.format_prefixes),
                 (Resource::Serial(series), _) => self.has_serial(series),
                 (Resource::Serials(prefix), _) => is_within_one(prefix, &self.serial_prefixes),
+                (Resource::Layout(name), _) => self.has_layout(name),
+                (Resource::Layouts(prefix), _) => is_within_one(prefix, &self.layout_prefixes),
                 // `space:*` includes every space.
                 (Resource::AllRegions, _) => self.all_regions || self.space_prefixes.iter().any(String::is_empty),
                 (Resource::Spaces(prefix), _) => is_within_one(prefix, &self.space_prefixes),
@@ -288,6 +302,7 @@ impl Target<'_> {
             Self::Daemon => "*".to_owned(),
             Self::Format(format) => format.token().to_owned(),
             Self::Series(series) => series.to_string(),
+            Self::Layout(name) => Resource::Layout((*name).to_owned()).to_string(),
             Self::Space { .. } => Resource::Space(space.to_owned()).to_string(),
             Self::Some { .. } | Self::Table { .. } => {
                 Resource::Regions { space: space.to_owned(), prefix: String::new() }.to_string()
@@ -365,6 +380,7 @@ mod tests {
                 Target::Series(&series)
             }
             None if resource == FULL_RAND => Target::Series(&Series::FullRand),
+            Some(("layout", name)) => Target::Layout(name),
             None => Target::Format(Format::by_token(resource).expect("a format")),
             Some(("space", space)) => return rights.may(action, Target::Space { key: &key(space) }),
             Some(("table", space)) => return rights.may(action, Target::Table { space: &key(space) }),
@@ -405,8 +421,11 @@ mod tests {
             "edit:region:default/orders/eu",
             "edit:region:default/x/y",
             "admin:daemon",
+            "allocate:layout:orders",
+            "edit:layout:orders",
+            "edit:layout:order",
         ];
-        let cases: [(&[&str], &[&str]); 19] = [
+        let cases: [(&[&str], &[&str]); 22] = [
             (&[], &[]),
             (&["admin:*"], &all),
             (&["allocate:uuidv7"], &["allocate:uuidv7"]),
@@ -415,6 +434,9 @@ mod tests {
             (&["allocate:serial:GBP"], &["allocate:serial:GBP"]),
             (&["allocate:serial:GB*"], &["allocate:serial:GBP", "allocate:serial:GB"]),
             (&["inspect:*"], &["inspect:daemon"]),
+            (&["allocate:layout:orders"], &["allocate:layout:orders"]),
+            (&["edit:layout:ord*"], &["edit:layout:orders", "edit:layout:order"]),
+            (&["admin:layout:orders"], &["allocate:layout:orders", "edit:layout:orders"]),
             (&["operate:*"], &["operate:daemon"]),
             (&["read:region:default/*"], &["read:table:default"]),
             (&["read:space:default"], &["read:table:default"]),
@@ -445,7 +467,8 @@ mod tests {
 
     #[test]
     fn ok_admin_covers_what_is_within_it() {
-        let cases: [(&str, &[&str], &[&str]); 10] = [
+        let cases: [(&str, &[&str], &[&str]); 11] = [
+            ("admin:layout:o*", &["lease:layout:orders", "edit:layout:or*"], &["edit:layout:*", "edit:layout:x"]),
             ("admin:*", &["admin:*", "operate:*", "allocate:uuid*", "edit:region:default/orders"], &[]),
             ("admin:uuidv7", &["allocate:uuidv7", "admin:uuidv7"], &["allocate:uuidv6", "allocate:uuid*", "lease:*"]),
             ("admin:uuid*", &["allocate:uuidv7", "allocate:uuidv*"], &["allocate:ui*", "allocate:uid11*"]),
@@ -478,8 +501,11 @@ mod tests {
         }
     }
 
-    const GIVEN: [&str; 12] = [
+    const GIVEN: [&str; 15] = [
         "*",
+        "layout:orders",
+        "layout:o*",
+        "layout:*",
         "uuidv7",
         "uuid*",
         "serial:GBP",
@@ -492,7 +518,9 @@ mod tests {
         "region:default/team-a-*",
         "region:default/moved",
     ];
-    const DONE: [&str; 8] = [
+    const DONE: [&str; 10] = [
+        "allocate:layout:orders",
+        "edit:layout:other",
         "allocate:uuidv7",
         "allocate:uuidv6",
         "lease:serial:GBP",

@@ -15,7 +15,7 @@ use std::time::Duration;
 use kent_client::tonic::{Code, Response};
 use kent_client::{Block, Client, Error, Handle};
 use kent_ids::{Id, Source};
-use kent_proto::v1::GetSpaceRequest;
+use kent_proto::v1::{GetLayoutRequest, GetSpaceRequest};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -25,6 +25,7 @@ use self::waiting::{Ends, Waiting};
 use crate::args::AllocArgs;
 use crate::connect::{request, request_timeout};
 use crate::failure::{Failure, rounded};
+use crate::layout::Known;
 use crate::names;
 use crate::notice;
 use crate::number::{self, Form};
@@ -75,6 +76,7 @@ pub(crate) fn run(
     let fetcher = Fetcher {
         source,
         request_id: args.request_id.clone().unwrap_or_default(),
+        tag: args.tag,
         missing: args.count.get(),
         tally: tally.clone(),
         limit: args.timeout,
@@ -149,6 +151,7 @@ async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
 struct Fetcher {
     source: Source,
     request_id: String,
+    tag: Option<u64>,
     missing: u64,
     tally: Tally,
     /// The time limit for all identifiers.
@@ -182,7 +185,7 @@ impl Fetcher {
                 Ok(block) => {
                     self.missing = self.missing.saturating_sub(block.count());
                     self.batch.grow();
-                    if queue.send(Fetched { block, form }).await.is_err() {
+                    if queue.send(Fetched { block, form: form.clone() }).await.is_err() {
                         return Ok(()); // the printer has failed and reports why
                     }
                 }
@@ -204,7 +207,7 @@ impl Fetcher {
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
-            let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id);
+            let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id).tag(self.tag);
             match block.on_failure(move |status| waiting.note(status)).await {
                 // The rate limit admits more identifiers after the wait, so only --timeout ends the command.
                 Err(Error::Limited { retry_after, .. }) => sleep(retry_after).await,
@@ -217,12 +220,29 @@ impl Fetcher {
     /// Returns the text form of the source's identifiers. The text form of a region's identifiers is a property of its
     /// space.
     async fn form(&self) -> Result<Form, Failure> {
-        let Source::Region { space, .. } = &self.source else { return Ok(Form::Decimal) };
+        let space = match &self.source {
+            Source::Region { space, .. } => space,
+            Source::Layout(name) => return self.layout_form(name).await,
+            Source::Format(_) | Source::Series(_) => return Ok(Form::Decimal),
+        };
         let message = GetSpaceRequest { name: names::space(space) };
         let space = self.client.retry(async |daemon| daemon.regions().get_space(request(message.clone())).await);
         match space.await.map(Response::into_inner) {
             Ok(space) => Ok(Form::of(space.text_form(), space.bits)),
             // A daemon that refuses this call also refuses the grant, with a better message.
+            Err(Error::Refused { code: Code::NotFound | Code::PermissionDenied | Code::Unimplemented, .. }) => {
+                Ok(Form::Decimal)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn layout_form(&self, name: &str) -> Result<Form, Failure> {
+        let message = GetLayoutRequest { name: name.to_owned() };
+        let layout = self.client.retry(async |daemon| daemon.layouts().get_layout(request(message.clone())).await);
+        match layout.await.map(Response::into_inner) {
+            Ok(layout) => Ok(Known::of(&layout)?.form()),
+            // A caller that may allocate, but not read the layout, gets decimal numbers.
             Err(Error::Refused { code: Code::NotFound | Code::PermissionDenied | Code::Unimplemented, .. }) => {
                 Ok(Form::Decimal)
             }

@@ -6,6 +6,7 @@ mod audit;
 mod budget;
 mod context;
 mod debug;
+mod layout;
 mod list;
 mod region;
 mod request;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     budget::BudgetCommand,
     context::{ContextCommand, ContextSetArgs},
     debug::{DebugCommand, LogLevelArgs},
+    layout::{LayoutCommand, LayoutCreateArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
         CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
@@ -42,6 +44,7 @@ use self::{
     budget::BUDGET_HELP,
     context::CONTEXT_HELP,
     debug::DEBUG_HELP,
+    layout::LAYOUT_HELP,
     region::REGION_HELP,
     request::REQUEST_HELP,
     space::SPACE_HELP,
@@ -162,6 +165,8 @@ pub(crate) enum DaemonCommand {
     Request(Box<RequestCommand>),
     #[command(subcommand, after_help = SERIES_HELP)]
     Series(SeriesCommand),
+    #[command(subcommand, after_help = LAYOUT_HELP)]
+    Layout(Box<LayoutCommand>),
     #[command(subcommand, after_help = TABLE_HELP)]
     Table(TableCommand),
     Watch(WatchArgs),
@@ -267,16 +272,17 @@ Examples:
 /// Print new identifiers, one per line.
 ///
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
-/// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
-/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11
-/// characters, and the identifiers of a region in the text form of its space (decimal by default). kent waits when the
+/// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), a region (region:NAME of
+/// the space that --space names, or region:NAME@SPACE), or a custom layout (layout:NAME). UUIDs are printed in
+/// hyphenated form, uid11s as 11 characters, the identifiers of a region in the text form of its space (decimal by
+/// default), and those of a layout in the text form of the layout. kent waits when the
 /// clock does not allow the requested number yet. After a second it says on standard error what it is waiting for. If
 /// it stops early, it says how many identifiers it has printed. Identifiers that were fetched but not printed leave a
 /// gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
-    /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, or another source (see --help).
+    /// uuidv7, xid, serial:SYMBOL, region:NAME, region:NAME@SPACE, layout:NAME, or another source (see --help).
     #[arg(value_parser = parse_source)]
     source: Source,
     #[command(flatten)]
@@ -301,6 +307,9 @@ pub(crate) struct AllocArgs {
     /// three times --request-timeout without a grant, not counting waits for a limit of the caller].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
+    /// The value of the field shard or tag, for a layout with such a field.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tag: Option<u64>,
 }
 
 impl AllocArgs {
@@ -343,7 +352,7 @@ pub(crate) struct InspectArgs {
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
-    /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
+    /// snowflake-discord, or in the layout of a daemon, as in layout:orders. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
     /// services that issue Snowflakes.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
@@ -376,6 +385,7 @@ Examples:
   kent inspect --prefix 113q8K                 show the times of the xids with this prefix
   kent inspect 5Jxqwr73FDS --json
   kent inspect 1099511627777 --space default   also show its region; needs a daemon
+  kent inspect 50018347528192 --as layout:orders   needs a daemon
   kent alloc uuidv7 -n 2 | kent inspect -";
 
 /// Show which regions identifiers belong to, outermost region first.

@@ -1,8 +1,8 @@
 //! For each editing command, the command to run if no answer arrives: it shows whether the edit was made.
 
 use crate::args::{
-    ApproveArgs, BudgetCommand, DaemonCommand, EditArgs, RegionCommand, RequestCommand, RoleCommand, SeriesCommand,
-    SpaceCommand, TableCommand, TokenCommand,
+    ApproveArgs, BudgetCommand, DaemonCommand, EditArgs, LayoutCommand, RegionCommand, RequestCommand, RoleCommand,
+    SeriesCommand, SpaceCommand, TableCommand, TokenCommand,
 };
 use crate::failure::Edit;
 use crate::names;
@@ -14,6 +14,11 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Region(command) => of_region(command),
         DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
+        DaemonCommand::Layout(command) => match &**command {
+            LayoutCommand::Create(args) if args.dry_run => None,
+            LayoutCommand::Create(_) | LayoutCommand::Delete { .. } => shown_by("kent layout ls"),
+            LayoutCommand::Ls | LayoutCommand::Show { .. } | LayoutCommand::Presets => None,
+        },
         DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
         DaemonCommand::Request(command) => match &**command {
             RequestCommand::Approve(args) if args.edit.dry_run => None,

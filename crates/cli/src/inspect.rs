@@ -14,6 +14,7 @@ use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
 use crate::failure::{Failure, InvalidId};
+use crate::layout::Known;
 use crate::lines::{InvalidLines, Lines};
 use crate::number;
 use crate::output::{Out, Palette, Role};
@@ -27,8 +28,14 @@ const STDIN: &str = "-";
 
 /// Shows every valid identifier, with its region if requested. Fails if there are invalid arguments or lines. Invalid
 /// lines of standard input are reported as they are read.
-pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
-    let mut shower = Shower { reading: args.reading(), regions, shown: false, out };
+/// `layout` is the custom layout in which to read the identifiers.
+pub(crate) fn run(
+    args: &InspectArgs,
+    regions: Option<&Regions<'_>>,
+    layout: Option<&Known>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let mut shower = Shower { reading: args.reading(), regions, layout, shown: false, out };
     let (mut invalid, mut invalid_lines) = (Vec::new(), InvalidLines::default());
     // Consecutive arguments other than `-` are shown in batches.
     for ids in args.ids.chunk_by(|id, next| id != STDIN && next != STDIN) {
@@ -59,6 +66,7 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
 struct Shower<'a> {
     reading: Reading,
     regions: Option<&'a Regions<'a>>,
+    layout: Option<&'a Known>,
     /// Whether an identifier has been shown.
     shown: bool,
     out: &'a mut Out,
@@ -68,7 +76,12 @@ impl Shower<'_> {
     /// Shows the valid identifiers, and returns the invalid ones with their positions in the list.
     fn show(&mut self, texts: &[String]) -> Result<Vec<(usize, InvalidId)>, Failure> {
         // Run in parallel, because the answers are independent and CPU-bound.
-        let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
+        let (reading, layout) = (&self.reading, self.layout);
+        let inspect = |text: &String| match layout {
+            Some(known) => known.inspect(text),
+            None => kent_codec::inspect(text, reading),
+        };
+        let inspected: Vec<_> = texts.par_iter().map(inspect).collect();
         let places = match self.regions {
             Some(regions) => regions.of(&inspected)?,
             None => Vec::new(),
@@ -147,6 +160,11 @@ impl<'a> Regions<'a> {
 }
 
 impl InspectArgs {
+    /// Returns the name of the custom layout in which to read the identifiers.
+    pub(crate) fn layout_name(&self) -> Option<&str> {
+        self.format.as_deref()?.strip_prefix("layout:")
+    }
+
     fn reading(&self) -> Reading {
         Reading {
             format: self.format.clone(),
@@ -192,7 +210,7 @@ fn show(inspection: &Inspection, place: Option<&Place>, is_json: bool, palette: 
 }
 
 /// Renders the identifier, its format and how the format was found, its bits, and its fields.
-fn render(inspection: &Inspection, palette: Palette) -> String {
+pub(crate) fn render(inspection: &Inspection, palette: Palette) -> String {
     let mut rows = vec![
         ("id", palette.paint(Role::Heading, &inspection.canonical)),
         ("format", format!("{}: {}", inspection.format, inspection.because)),

@@ -29,6 +29,7 @@ mod free;
 mod history;
 mod inspect;
 mod interrupt;
+mod layout;
 mod lines;
 mod list;
 mod man;
@@ -149,9 +150,16 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
         Command::Inspect(args) => with_output(out, |out| match &args.space {
             Some(space) => {
                 let client = client(&global, &settings)?;
-                inspect::run(&args, Some(&inspect::Regions::new(space, &client, runtime()?)?), out)
+                inspect::run(&args, Some(&inspect::Regions::new(space, &client, runtime()?)?), None, out)
             }
-            None => inspect::run(&args, None, out),
+            None => match args.layout_name() {
+                Some(name) => {
+                    let client = client(&global, &settings)?;
+                    let layout = runtime()?.block_on(async { layout::get(name, &client.connect().await?).await })?;
+                    inspect::run(&args, None, Some(&layout), out)
+                }
+                None => inspect::run(&args, None, None, out),
+            },
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
@@ -201,6 +209,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Region(command) => region::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Request(command) => request::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Series(command) => series::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Layout(command) => layout::run(&command, client, out).await,
         DaemonCommand::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,

@@ -1,17 +1,19 @@
 //! Parsing and formatting numbers for people.
 
 pub(crate) use kent_codec::parse_number as parse;
-use kent_ids::Uid11;
+use kent_ids::{Uid11, layout::Spelling};
 pub(crate) use kent_ids::{counted, grouped};
 use kent_proto::v1::space::TextForm;
 
-/// The text form of the identifiers of a space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The text form of the identifiers of a space or a custom layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Decimal,
     /// Hexadecimal, with this number of digits.
     Hex(usize),
     Uid11,
+    /// The text form of a custom layout, and the width of its identifiers in bits.
+    Layout(Spelling, u8),
 }
 
 impl Form {
@@ -24,10 +26,11 @@ impl Form {
         }
     }
 
-    pub(crate) fn text(self, value: u128) -> String {
+    pub(crate) fn text(&self, value: u128) -> String {
         match (self, u64::try_from(value)) {
             (Self::Uid11, Ok(value)) => Uid11::new(value).to_string(),
             (Self::Hex(digits), _) => format!("0x{value:0digits$x}"),
+            (Self::Layout(spelling, bits), _) => spelling.text(value, *bits),
             (Self::Decimal | Self::Uid11, _) => value.to_string(),
         }
     }

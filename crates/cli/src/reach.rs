@@ -2,7 +2,7 @@
 //! file of the command line. They need not repeat environment variables and the current context, which still apply.
 
 /// The commands that connect to a daemon.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "alloc",
     "backup",
     "budget",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 18] = [
     "clock",
     "debug",
     "doctor",
+    "layout",
     "log-level",
     "region",
     "request",

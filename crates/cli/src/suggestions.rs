@@ -120,7 +120,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         .chars()
         .map(|mark| {
             is_quoted ^= mark == '\'';
-            if is_quoted && mark == ' ' { '_' } else { mark }
+            if is_quoted && mark == ' ' { '\0' } else { mark }
         })
         .collect();
     let filled = |word: &str| match word.trim_matches(['"', '\'']) {
@@ -128,7 +128,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         "RESOURCE" => RESOURCE.to_owned(),
         "ACTION:RESOURCE" => "admin:*".to_owned(),
         word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => sample.to_owned(),
-        word => word.to_owned(),
+        word => word.replace('\0', " "),
     };
     whole.split_whitespace().map(filled).collect()
 }

@@ -183,7 +183,7 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     };
     let inner: Vec<_> = groups.filter_map(full).collect();
     match meant.map_or(inner, |meant| vec![meant]) {
-        meant if meant.is_empty() || meant.len() > 4 => Vec::new(),
+        meant if meant.is_empty() || meant.len() > 5 => Vec::new(),
         meant => vec![format!("the command for this is `{}`", meant.join("` or `"))],
     }
 }

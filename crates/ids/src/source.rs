@@ -37,9 +37,10 @@ pub struct RegionConstants {
 /// The space of a region whose source does not name a space.
 pub const DEFAULT_SPACE: &str = "default";
 const REGION_SCHEME: &str = "region:";
+const LAYOUT_SCHEME: &str = "layout:";
 
-/// A source of identifiers: a format, a series, or a region of a space's prefix table. Its text is the token of the
-/// format or series, `region:NAME`, or `region:NAME@SPACE`.
+/// A source of identifiers: a format, a series, a region of a space's prefix table, or a custom layout. Its text is the
+/// token of the format or series, `region:NAME`, `region:NAME@SPACE`, or `layout:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A format whose identifiers hold the time.
@@ -53,6 +54,8 @@ pub enum Source {
         /// The name of the region's space.
         space: String,
     },
+    /// A custom layout with this name: see [`layout`](crate::layout).
+    Layout(String),
 }
 
 /// An error from parsing a [`Source`].
@@ -60,7 +63,7 @@ pub enum Source {
 pub enum SourceError {
     /// No format or series has this token.
     #[error(
-        "there is no source {token:?}: {}use {}, serial:SYMBOL, region:NAME or region:NAME@SPACE",
+        "there is no source {token:?}: {}use {}, serial:SYMBOL, region:NAME, region:NAME@SPACE or layout:NAME",
         hint(token),
         known_tokens()
     )]
@@ -76,12 +79,13 @@ pub enum SourceError {
         /// The reason.
         error: CodecError,
     },
-    /// The name of the region or the space is invalid.
+    /// The name of the region, the space or the layout is invalid.
     #[error(
-        "{what} {name:?}: {fault}; a name has 1 to {MAX_NAME_LEN} of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in region:orders"
+        "{what} {name:?}: {fault}; a name has 1 to {MAX_NAME_LEN} of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in {}:orders",
+        if *what == "layout" { "layout" } else { "region" }
     )]
     BadName {
-        /// `region` or `space`.
+        /// `region`, `space` or `layout`.
         what: &'static str,
         /// The name.
         name: String,
@@ -101,7 +105,7 @@ pub enum SourceError {
     },
 }
 
-/// A fault in the name of a region or a space.
+/// A fault in the name of a region, a space or a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
     /// The name is empty.
@@ -124,10 +128,10 @@ pub enum NameFault {
     },
 }
 
-/// The maximum length of the name of a region or a space, in characters.
+/// The maximum length of the name of a region, a space or a layout, in characters.
 pub const MAX_NAME_LEN: usize = 63;
 
-/// Checks the name of a region or a space: 1 to 63 characters from `a-z A-Z 0-9 - _ .`, of which the first is a letter
+/// Checks the name of a region, a space or a layout: 1 to 63 characters from `a-z A-Z 0-9 - _ .`, of which the first is a letter
 /// or a digit.
 ///
 /// # Errors
@@ -149,6 +153,10 @@ impl FromStr for Source {
     type Err = SourceError;
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
+        if let Some(name) = text.strip_prefix(LAYOUT_SCHEME) {
+            let bad = |fault| SourceError::BadName { what: "layout", name: shown(name), fault };
+            return check_name(name).map(|()| Self::Layout(name.to_owned())).map_err(bad);
+        }
         match text.strip_prefix(REGION_SCHEME) {
             Some(region) => parse_region(region),
             None => match Format::by_token(text) {
@@ -191,6 +199,7 @@ impl fmt::Display for Source {
             Self::Series(series) => series.fmt(f),
             Self::Region { name, space } if space == DEFAULT_SPACE => write!(f, "{REGION_SCHEME}{name}"),
             Self::Region { name, space } => write!(f, "{REGION_SCHEME}{name}@{space}"),
+            Self::Layout(name) => write!(f, "{LAYOUT_SCHEME}{name}"),
         }
     }
 }
@@ -236,12 +245,16 @@ fn hint(token: &str) -> String {
         "snowflake" => "did you mean uid11-snowish? Otherwise ",
         "serial" | "series" => "a series needs a symbol: serial:SYMBOL, such as serial:INVOICE. Otherwise ",
         "region" | "regions" => "a region needs a name: region:NAME, such as region:orders. Otherwise ",
+        "layout" | "layouts" => "a layout needs a name: layout:NAME, such as layout:orders. Otherwise ",
         _ if check_name(token).is_ok() && !spelled.starts_with("uuid") => {
             return format!("did you mean region:{token}? Otherwise ");
         }
         _ => match token.split_once(':') {
             Some((scheme, name)) if matches!(normal(scheme).as_str(), "region" | "regions") => {
                 return format!("did you mean region:{name}? Otherwise ");
+            }
+            Some((scheme, name)) if matches!(normal(scheme).as_str(), "layout" | "layouts") => {
+                return format!("did you mean layout:{name}? Otherwise ");
             }
             Some((scheme, symbol)) if matches!(normal(scheme).as_str(), "series" | "serial" | "serials") => {
                 return format!("did you mean serial:{symbol}? Otherwise ");
@@ -292,12 +305,14 @@ mod tests {
         check("region:orders@default", "region:orders");
         check("region:0.a-B_c@Shop.1", "region:0.a-B_c@Shop.1");
         check("region:x@default/D/e", "region:x@default/D/e");
+        check("layout:Orders.1", "layout:Orders.1");
         check(&"region:x@".replace('x', &"n".repeat(63)).replace('@', ""), &["region:", &"n".repeat(63)].concat());
     }
 
     #[test]
     fn err_names_the_fault() {
-        let known = ["use ", &known_tokens(), ", serial:SYMBOL, region:NAME or region:NAME@SPACE"].concat();
+        let known =
+            ["use ", &known_tokens(), ", serial:SYMBOL, region:NAME, region:NAME@SPACE or layout:NAME"].concat();
         let known = known.as_str();
         check_err("uuidv9", &["there is no source \"uuidv9\": ", known].concat());
         check_err("", &["there is no source \"\": ", known].concat());
@@ -322,6 +337,8 @@ mod tests {
             ("series:A", "did you mean serial:A? Otherwise "),
             ("serial", "a series needs a symbol: serial:SYMBOL, such as serial:INVOICE. Otherwise "),
             ("region", "a region needs a name: region:NAME, such as region:orders. Otherwise "),
+            ("layout", "a layout needs a name: layout:NAME, such as layout:orders. Otherwise "),
+            ("Layouts:a", "did you mean layout:a? Otherwise "),
         ] {
             check_err(token, &["there is no source \"", token, "\": ", hint, known].concat());
         }
@@ -350,5 +367,12 @@ mod tests {
         let long = "n".repeat(64);
         let message = ["region \"", &long, "\": a name has at most 63 characters, but this one has 64"].concat();
         check_err(&["region:", &long].concat(), &message);
+    }
+
+    #[test]
+    fn err_a_layout_has_a_name_of_its_own() {
+        let rule = "a name has 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in layout:orders";
+        check_err("layout:", &format!("layout \"\": the name is empty; {rule}"));
+        check_err("layout:a@b", &format!("layout \"a@b\": '@' is not one of a-z A-Z 0-9 - _ .; {rule}"));
     }
 }

@@ -31,7 +31,7 @@ pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choo
 pub use strict::{
     Earlier, RequestRules, Run, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
 };
-pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
+pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer, TimedLayout};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 
 /// A value read from the store, with the version that a commit must compare.

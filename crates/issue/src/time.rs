@@ -9,7 +9,10 @@
 use alloc::vec::Vec;
 use core::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{Block, ClusterKey, Format, Line, Position, Slot, SlotConstants, UnixNanos, UnixSeconds, counted};
+use kent_ids::{
+    Block, BlockError, ClusterKey, Format, Line, Position, Slot, SlotConstants, UnixNanos, UnixSeconds, counted,
+    layout::{Granted, Layout, LayoutConstants},
+};
 use thiserror::Error;
 
 use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, choose_slot};
@@ -113,9 +116,20 @@ pub enum Refusal {
         /// The time by which the clock is ahead of the latest plausible time.
         ahead: Duration,
     },
-    /// The format has no identifiers for this time.
-    #[error("the clock is outside the time range of the format")]
+    /// The format or layout has no identifiers for this time.
+    #[error("the clock is outside the time range of the identifiers")]
     OutsideFormat,
+    /// The layout cannot hold the number of the daemon's slot.
+    #[error(
+        "the layout holds only the slots below {slots}, but this daemon has slot {slot}: create a layout with a wider field slot or a \
+         smaller base"
+    )]
+    SlotBeyondLayout {
+        /// The daemon's slot.
+        slot: Slot,
+        /// The number of slots that fit the layout.
+        slots: u8,
+    },
 }
 
 impl Refusal {
@@ -123,7 +137,9 @@ impl Refusal {
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::NoSlot | Self::ClockStepped { .. } | Self::WindowSpent { .. } | Self::Ahead { .. } => true,
-            Self::TooMany { .. } | Self::Quarantined { .. } | Self::OutsideFormat => false,
+            Self::TooMany { .. } | Self::Quarantined { .. } | Self::OutsideFormat | Self::SlotBeyondLayout { .. } => {
+                false
+            }
         }
     }
 }
@@ -163,10 +179,30 @@ struct Held {
     start: Option<UnixSeconds>,
 }
 
+/// A custom layout that is granted through a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedLayout<'l> {
+    /// The layout's stable number. Each layout has its own sequence.
+    pub number: u64,
+    /// The layout.
+    pub layout: &'l Layout,
+    /// The value that the request supplies: 0 if the layout has no field for it.
+    pub tag: u64,
+}
+
+/// What a sequence belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum TrackKey {
+    /// The formats with this [`sequence_key`](Format::sequence_key).
+    Formats(&'static str),
+    /// The layout with this number.
+    Layout(u64),
+}
+
 /// The sequence of one line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Track {
-    key: &'static str,
+    key: TrackKey,
     line: Line,
     sequence: Sequence,
 }
@@ -261,26 +297,61 @@ impl TimeIssuer {
     /// # Errors
     /// Fails with a [`Refusal`] if nothing is granted.
     pub fn grant(&mut self, format: Format, count: NonZeroU64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
+        let key = TrackKey::Formats(format.sequence_key());
+        self.grant_run((key, format.line()), count, now, |constants, first| {
+            Block::slot(format, constants, first, count.get())
+        })
+    }
+
+    /// Grants a block of `count` identifiers of a custom layout at `now`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`Refusal`] if nothing is granted. A layout without a time fails with
+    /// [`Refusal::OutsideFormat`].
+    pub fn grant_layout(
+        &mut self,
+        TimedLayout { number, layout, tag }: TimedLayout<'_>,
+        count: NonZeroU64,
+        now: UnixNanos,
+    ) -> Result<TimeGrant, Refusal> {
+        let (line, slots) = (layout.line().ok_or(Refusal::OutsideFormat)?, layout.slots());
+        if let Some((slot, _)) = self.held().filter(|(slot, _)| slot.get() >= slots) {
+            return Err(Refusal::SlotBeyondLayout { slot, slots });
+        }
+        self.grant_run((TrackKey::Layout(number), line), count, now, |constants, first| {
+            let constants = LayoutConstants { layout: layout.clone(), granted: Granted::Slot(constants), tag };
+            Block::layout(constants, first, count.get())
+        })
+    }
+
+    /// Grants a run of `count` positions of a line, and makes a block of it.
+    #[inline]
+    fn grant_run(
+        &mut self,
+        (key, line): (TrackKey, &Line),
+        count: NonZeroU64,
+        now: UnixNanos,
+        block: impl FnOnce(SlotConstants, Position) -> Result<Block, BlockError>,
+    ) -> Result<TimeGrant, Refusal> {
         if let Some(back) = self.observe(now) {
             return Err(Refusal::ClockStepped { back });
         }
         let held = self.held.ok_or(Refusal::NoSlot)?;
-        let max = self.max_count(format);
+        let max = self.max_count(line);
         if count.get() > max {
             return Err(Refusal::TooMany { max });
         }
-        let line = *format.line();
         let floor = line.floor(now).ok_or(Refusal::OutsideFormat)?;
-        let limit = self.limit(&line, now);
-        let sequence = self.sequence(format, held);
-        check_ahead(&line, sequence.next().max(floor), count, limit)?;
+        let limit = self.limit(line, now);
+        let sequence = self.sequence(key, line, held);
+        check_ahead(line, sequence.next().max(floor), count, limit)?;
         let reserved_until = held.stored.value.reserved_until;
         let first = sequence.grant(floor, count.get()).map_err(|_| match line.end() == sequence.ceiling() {
             true => Refusal::OutsideFormat,
             false => Refusal::WindowSpent { reserved_until },
         })?;
-        let block =
-            Block::slot(format, self.constants(held), first, count.get()).map_err(|_| Refusal::OutsideFormat)?;
+        let block = block(self.constants(held), first).map_err(|_| Refusal::OutsideFormat)?;
         Ok(TimeGrant { block, clock_epoch: self.clock.epoch })
     }
 
@@ -295,10 +366,8 @@ impl TimeIssuer {
         (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, seen, until))
     }
 
-    /// Returns the largest number of identifiers of `format` in one grant: all identifiers of the ticks up to
-    /// `max_ahead`.
-    fn max_count(&self, format: Format) -> u64 {
-        let line = format.line();
+    /// Returns the largest number of positions of a line in one grant: all positions of the ticks up to `max_ahead`.
+    fn max_count(&self, line: &Line) -> u64 {
         let ticks = self.policy.max_ahead.as_nanos() / u128::from(line.tick_nanos()) + 1;
         u64::try_from(ticks << line.counter_bits()).unwrap_or(u64::MAX)
     }
@@ -362,12 +431,10 @@ impl TimeIssuer {
         self.tracks.iter_mut().for_each(|track| track.sequence.close());
     }
 
-    fn sequence(&mut self, format: Format, held: Held) -> &mut Sequence {
-        let key = format.sequence_key();
+    fn sequence(&mut self, key: TrackKey, line: &Line, held: Held) -> &mut Sequence {
         let index = self.tracks.iter().position(|track| track.key == key).unwrap_or_else(|| {
-            let line = *format.line();
-            let sequence = Sequence::new(held.start_of(&line), held.ceiling_of(&line));
-            self.tracks.push(Track { key, line, sequence });
+            let sequence = Sequence::new(held.start_of(line), held.ceiling_of(line));
+            self.tracks.push(Track { key, line: *line, sequence });
             self.tracks.len() - 1
         });
         &mut self.tracks[index].sequence // OK because the index was found or just pushed

@@ -10,9 +10,10 @@ use tonic_prost_build::Builder;
 const RECORDS: &str = "kent/store/v1/records.proto";
 
 /// The files of the API, in the order of the API reference.
-pub(crate) const API: [&str; 6] = [
+pub(crate) const API: [&str; 7] = [
     "kent/v1/allocator.proto",
     "kent/v1/regions.proto",
+    "kent/v1/layouts.proto",
     "kent/v1/codec.proto",
     "kent/v1/access.proto",
     "kent/v1/admin.proto",

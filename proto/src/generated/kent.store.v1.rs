@@ -274,6 +274,26 @@ pub struct CounterRecord {
     #[prost(bool, tag = "3")]
     pub unsure: bool,
 }
+/// A custom layout.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutRecord {
+    /// The fields, as in kent.v1.Layout.
+    #[prost(string, tag = "1")]
+    pub fields: ::prost::alloc::string::String,
+    /// How identifiers are written, as in kent.v1.Layout.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub created_by: ::prost::alloc::string::String,
+    /// Unix milliseconds.
+    #[prost(int64, tag = "5")]
+    pub created_ms: i64,
+    /// True if identifiers may have been issued. Set before the first grant, and never unset.
+    #[prost(bool, tag = "6")]
+    pub used: bool,
+}
 /// A series that can be allocated from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListedRecord {

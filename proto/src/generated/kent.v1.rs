@@ -14,7 +14,8 @@ pub struct AllocateRequest {
     /// * a format: "uuidv1", "uuidv6", "uuidv7", "uuidv7-draft01-ms" ("-us", "-ns"), "uuidv8-draft01-32" ("-48", "-60",
     ///   "-64"), "xid", "uid11-snowish" or "uid11-ts-seq-rand";
     /// * a series: "uid11-fullrand", or "serial:SYMBOL" for the EXTUUID serial numbers of a symbol;
-    /// * a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default".
+    /// * a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default";
+    /// * a custom layout: "layout:NAME".
     #[prost(string, tag = "1")]
     pub source: ::prost::alloc::string::String,
     /// The number of identifiers, at least 1. Admin.GetStatus returns the upper limits.
@@ -33,6 +34,10 @@ pub struct AllocateRequest {
     /// advice in a refusal, such as by how much to expand a region. 0 means the same as count.
     #[prost(uint64, tag = "5")]
     pub needed: u64,
+    /// The value of the field `shard` or `tag` in each identifier. Required for a layout with such a field, and not allowed
+    /// for any other source.
+    #[prost(uint64, optional, tag = "6")]
+    pub tag: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocateResponse {
@@ -84,7 +89,7 @@ pub struct Block {
     /// The number of positions, at least 1.
     #[prost(uint64, tag = "2")]
     pub count: u64,
-    #[prost(oneof = "block::Constants", tags = "3, 4, 5")]
+    #[prost(oneof = "block::Constants", tags = "3, 4, 5, 6")]
     pub constants: ::core::option::Option<block::Constants>,
 }
 /// Nested message and enum types in `Block`.
@@ -97,6 +102,8 @@ pub mod block {
         Region(super::RegionConstants),
         #[prost(message, tag = "5")]
         Series(super::SeriesConstants),
+        #[prost(message, tag = "6")]
+        Layout(super::LayoutConstants),
     }
 }
 /// The constants of a block of a time-based format.
@@ -158,6 +165,24 @@ pub struct SeriesConstants {
     /// permutation.
     #[prost(bytes = "bytes", tag = "2")]
     pub cluster_key: ::prost::bytes::Bytes,
+}
+/// The constants of a block of a custom layout.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutConstants {
+    /// The fields, as in Layout.fields.
+    #[prost(string, tag = "1")]
+    pub fields: ::prost::alloc::string::String,
+    /// As in SlotConstants.
+    #[prost(uint32, tag = "2")]
+    pub slot: u32,
+    #[prost(uint64, tag = "3")]
+    pub slot_epoch: u64,
+    /// The 16-byte key of the permutation. Empty for layouts without a field `permuted`.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub cluster_key: ::prost::bytes::Bytes,
+    /// The value of the field `shard` or `tag`. 0 if the layout has no such field.
+    #[prost(uint64, tag = "5")]
+    pub tag: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TextIdentifiers {
@@ -4421,6 +4446,588 @@ pub mod regions_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "kent.v1.Regions";
     impl<T> tonic::server::NamedService for RegionsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Layout {
+    /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or a digit.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The fields, most significant first, separated by spaces: "zero:1 time:41:1ms@2015-01-01 slot:10 counter:12".
+    #[prost(string, tag = "2")]
+    pub fields: ::prost::alloc::string::String,
+    /// How identifiers are written: "decimal", "base62 minimal", "base58 prefix:ord\_".
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub description: ::prost::alloc::string::String,
+    /// Output only: the width of an identifier in bits, 1 to 128.
+    #[prost(uint32, tag = "5")]
+    pub bits: u32,
+    /// Output only: true if identifiers may have been issued. Such a layout cannot be deleted.
+    #[prost(bool, tag = "6")]
+    pub used: bool,
+    /// Output only: who created the layout, and when.
+    #[prost(string, tag = "7")]
+    pub created_by: ::prost::alloc::string::String,
+    #[prost(int64, tag = "8")]
+    pub created_unix_ms: i64,
+    /// Output only: the number of identifiers that each slot can issue in a second, decimal.
+    #[prost(string, tag = "9")]
+    pub per_second: ::prost::alloc::string::String,
+    /// Output only: the number of slots that fit the layout. A daemon issues through one slot.
+    #[prost(uint32, tag = "10")]
+    pub slots: u32,
+    /// Output only: the end of the layout's time, in Unix seconds.
+    #[prost(int64, tag = "11")]
+    pub end_unix_seconds: i64,
+    /// Output only: the order of the identifiers of a block, for people.
+    #[prost(string, tag = "12")]
+    pub order: ::prost::alloc::string::String,
+    /// Output only: the width in bits of the value that each request must supply (AllocateRequest.tag). 0 if there is none.
+    #[prost(uint32, tag = "13")]
+    pub tag_bits: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateLayoutRequest {
+    /// The name, the fields, the text and the description. If the text is empty, it is "decimal".
+    #[prost(message, optional, tag = "1")]
+    pub layout: ::core::option::Option<Layout>,
+    /// Only check the layout, and return it as it would be created.
+    #[prost(bool, tag = "2")]
+    pub validate_only: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLayoutRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLayoutsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListLayoutsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub layouts: ::prost::alloc::vec::Vec<Layout>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteLayoutRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Generated client implementations.
+pub mod layouts_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct LayoutsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl LayoutsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> LayoutsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> LayoutsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            LayoutsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Creates a layout, if it is safe: it must have a time that lasts for at least another year, and room for the slots
+        /// in use. Creating a layout again with the same fields and the same text returns the existing layout.
+        pub async fn create_layout(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/CreateLayout",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Layouts", "CreateLayout"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_layout(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/GetLayout",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Layouts", "GetLayout"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the layouts that the caller may read, ordered by name.
+        pub async fn list_layouts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListLayoutsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLayoutsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/ListLayouts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Layouts", "ListLayouts"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes a layout from which nothing was ever issued. All other layouts are kept forever, because their identifiers
+        /// must never be issued again.
+        pub async fn delete_layout(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/DeleteLayout",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Layouts", "DeleteLayout"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod layouts_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with LayoutsServer.
+    #[async_trait]
+    pub trait Layouts: std::marker::Send + std::marker::Sync + 'static {
+        /// Creates a layout, if it is safe: it must have a time that lasts for at least another year, and room for the slots
+        /// in use. Creating a layout again with the same fields and the same text returns the existing layout.
+        async fn create_layout(
+            &self,
+            request: tonic::Request<super::CreateLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status>;
+        async fn get_layout(
+            &self,
+            request: tonic::Request<super::GetLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status>;
+        /// Lists the layouts that the caller may read, ordered by name.
+        async fn list_layouts(
+            &self,
+            request: tonic::Request<super::ListLayoutsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLayoutsResponse>,
+            tonic::Status,
+        >;
+        /// Deletes a layout from which nothing was ever issued. All other layouts are kept forever, because their identifiers
+        /// must never be issued again.
+        async fn delete_layout(
+            &self,
+            request: tonic::Request<super::DeleteLayoutRequest>,
+        ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct LayoutsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> LayoutsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for LayoutsServer<T>
+    where
+        T: Layouts,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/kent.v1.Layouts/CreateLayout" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateLayoutSvc<T: Layouts>(pub Arc<T>);
+                    impl<
+                        T: Layouts,
+                    > tonic::server::UnaryService<super::CreateLayoutRequest>
+                    for CreateLayoutSvc<T> {
+                        type Response = super::Layout;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateLayoutRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::create_layout(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateLayoutSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Layouts/GetLayout" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetLayoutSvc<T: Layouts>(pub Arc<T>);
+                    impl<T: Layouts> tonic::server::UnaryService<super::GetLayoutRequest>
+                    for GetLayoutSvc<T> {
+                        type Response = super::Layout;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetLayoutRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::get_layout(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetLayoutSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Layouts/ListLayouts" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListLayoutsSvc<T: Layouts>(pub Arc<T>);
+                    impl<
+                        T: Layouts,
+                    > tonic::server::UnaryService<super::ListLayoutsRequest>
+                    for ListLayoutsSvc<T> {
+                        type Response = super::ListLayoutsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListLayoutsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::list_layouts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListLayoutsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Layouts/DeleteLayout" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteLayoutSvc<T: Layouts>(pub Arc<T>);
+                    impl<
+                        T: Layouts,
+                    > tonic::server::UnaryService<super::DeleteLayoutRequest>
+                    for DeleteLayoutSvc<T> {
+                        type Response = super::Layout;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteLayoutRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::delete_layout(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteLayoutSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for LayoutsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "kent.v1.Layouts";
+    impl<T> tonic::server::NamedService for LayoutsServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

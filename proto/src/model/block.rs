@@ -6,6 +6,7 @@ use bytes::Bytes;
 use kent_ids::{
     Block, BlockSource, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Series, Slot, SlotConstants,
     SlotEpoch, Source, SourceError,
+    layout::{Granted, Layout, LayoutConstants},
 };
 use thiserror::Error;
 
@@ -34,6 +35,8 @@ pub struct AllocateInput {
     pub encoding: Encoding,
     /// The request ID; a strict region grants only one block per request ID. Empty for none.
     pub request_id: String,
+    /// The value of the field `shard` or `tag` of a custom layout.
+    pub tag: Option<u64>,
 }
 
 impl TryFrom<&v1::AllocateRequest> for AllocateInput {
@@ -41,7 +44,8 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 
     fn try_from(request: &v1::AllocateRequest) -> Result<Self, Invalid> {
         let source = request.source.parse().map_err(|error: SourceError| Invalid::new("source", error))?;
-        let mut input = Self { source, count: NonZeroU64::MIN, encoding: Encoding::Lease, request_id: String::new() };
+        let (count, encoding) = (NonZeroU64::MIN, Encoding::Lease);
+        let mut input = Self { source, count, encoding, request_id: String::new(), tag: None };
         input.ask_again(request)?;
         Ok(input)
     }
@@ -74,6 +78,13 @@ impl AllocateInput {
             return Err(Invalid::new("request_id", problem));
         }
         self.request_id.clone_from(&request.request_id);
+        if request.tag.is_some() && !matches!(self.source, Source::Layout(_)) {
+            return Err(Invalid::new(
+                "tag",
+                "is allowed only for layouts with a field shard or tag, as in layout:NAME",
+            ));
+        }
+        self.tag = request.tag;
         Ok(())
     }
 }
@@ -113,8 +124,27 @@ impl TryFrom<v1::Block> for Block {
                 let made = Self::series(series, cluster_key(&constants.cluster_key)?, first, block.count);
                 made.map_err(|_| BadBlock::Invalid("run of numbers"))
             }
+            v1::block::Constants::Layout(constants) => {
+                let made = Self::layout(layout_constants(&constants)?, first, block.count);
+                made.map_err(|_| BadBlock::Invalid("run of positions"))
+            }
         }
     }
+}
+
+fn layout_constants(constants: &v1::LayoutConstants) -> Result<LayoutConstants, BadBlock> {
+    let layout: Layout = constants.fields.parse().map_err(|_| BadBlock::Invalid("layout"))?;
+    let slot = u8::try_from(constants.slot).ok().and_then(|number| Slot::new(number).ok());
+    let slot = slot.ok_or(BadBlock::Invalid("slot"))?;
+    // The identifiers of a layout hold neither a node nor a clock sequence.
+    let granted = Granted::Slot(SlotConstants {
+        slot,
+        epoch: SlotEpoch::new(constants.slot_epoch),
+        node: Node::for_slot(0, slot),
+        clock_seq: ClockSeq::from_random(0),
+        key: cluster_key(&constants.cluster_key)?,
+    });
+    Ok(LayoutConstants { layout, granted, tag: constants.tag })
 }
 
 fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
@@ -176,10 +206,19 @@ impl From<&Block> for v1::Block {
                 series: series.token(),
                 cluster_key: key_if(series.uses_key(), key),
             }),
-            // No daemon grants identifiers of a custom layout, and messages have no constants for them yet. Receivers
-            // reject a block without constants.
-            BlockSource::Layout(_) => {
-                return Self { first: Some(block.first().get().into()), count: block.count(), constants: None };
+            BlockSource::Layout(constants) => {
+                let (slot, slot_epoch) = match &constants.granted {
+                    Granted::Slot(slot) => (slot.slot.get().into(), slot.epoch.get()),
+                    // No daemon grants identifiers of a layout without a time. The receiver rejects such a block.
+                    Granted::Counter(_) => (u32::MAX, 0),
+                };
+                v1::block::Constants::Layout(v1::LayoutConstants {
+                    fields: constants.layout.to_string(),
+                    slot,
+                    slot_epoch,
+                    cluster_key: key_if(constants.layout.uses_key(), constants.granted.key()),
+                    tag: constants.tag,
+                })
             }
         };
         Self { first: Some(block.first().get().into()), count: block.count(), constants: Some(constants) }
@@ -212,6 +251,24 @@ mod tests {
         ] {
             let block = block.expect("valid");
             assert_eq!(Block::try_from(v1::Block::from(&block)), Ok(block));
+        }
+    }
+
+    #[test]
+    fn ok_blocks_of_layouts_make_the_same_identifiers_after_decoding() {
+        for fields in ["zero:1 time:41:1ms@2015-01-01 shard:6 slot:8 counter:8", "time:44:1ms@1970-01-01 permuted:20"] {
+            let layout: Layout = fields.parse().expect("a layout");
+            let tag = if layout.tag_bits().is_some() { 9 } else { 0 };
+            let constants = LayoutConstants { layout, granted: Granted::Slot(constants()), tag };
+            let block = Block::layout(constants, Position::new(1 << 30), 5).expect("a block");
+            let decoded = Block::try_from(v1::Block::from(&block)).expect("valid");
+            let values = |block: &Block| {
+                let mut all = Vec::new();
+                block.values(rand::rng(), |values| all.extend_from_slice(values));
+                all
+            };
+            assert_eq!(values(&decoded), values(&block), "{fields}");
+            assert_eq!(decoded.fencing(), block.fencing());
         }
     }
 

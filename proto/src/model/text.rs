@@ -1,6 +1,6 @@
 //! The text of identifiers.
 
-use kent_ids::{Block, Id, Uid11};
+use kent_ids::{Block, Id, Uid11, layout::Spelling};
 
 use crate::{packed::fence, stored::TextForm, v1};
 
@@ -21,6 +21,14 @@ pub fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
 pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
     let mut ids = Vec::new();
     for_each_text(block, form, |text| ids.push(text.to_owned()));
+    let (fence_subject, fence_token) = fence(block);
+    v1::TextIdentifiers { ids, fence_subject, fence_token }
+}
+
+/// Expands a block of a custom layout to the text of its identifiers.
+pub fn layout_texts(block: &Block, spelling: &Spelling) -> v1::TextIdentifiers {
+    let (mut ids, bits) = (Vec::new(), block.layout_constants().map_or(128, |constants| constants.layout.bits()));
+    block.values(rand::rng(), |values| ids.extend(values.iter().map(|value| spelling.text(*value, bits))));
     let (fence_subject, fence_token) = fence(block);
     v1::TextIdentifiers { ids, fence_subject, fence_token }
 }

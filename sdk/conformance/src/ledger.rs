@@ -155,6 +155,7 @@ fn block(source: &str, first: u64, count: u64, grant: &Grant) -> Result<Block, S
             Block::slot(format, constants, first, count)
         }
         Source::Series(series) => Block::series(series, ClusterKey::new([7; 16]), Position::new(first.into()), count),
+        Source::Layout(_) => return Err("a script has no layouts".to_owned()),
         Source::Region { .. } => {
             let constants = RegionConstants {
                 base: 0,

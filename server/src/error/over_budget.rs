@@ -32,7 +32,7 @@ impl OverBudget {
     pub(crate) fn resource(&self) -> String {
         match &self.from {
             Source::Region { name, space } => format!("region:{space}/{name}"),
-            Source::Format(_) | Source::Series(_) => self.from.to_string(),
+            Source::Format(_) | Source::Series(_) | Source::Layout(_) => self.from.to_string(),
         }
     }
 }

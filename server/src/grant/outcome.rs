@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kent_ids::{Block, Format, Series, Source};
+use kent_ids::{Block, Series, Source};
 use kent_issue::Refusal;
 use kent_proto::model::Invalid;
 use kent_regions::RegionNumber;
 
 use crate::{
     budgets::{Account, Charge},
-    issuing::queue::PendingGrant,
+    issuing::{queue::PendingGrant, timed::Timed},
     tables::space::Space,
 };
 
@@ -27,11 +27,13 @@ pub(crate) enum TryGrant<T> {
 pub(crate) enum Wait {
     /// The clock, a slot or its window. The wait itself can end in a grant, so the caller's budgets are charged before
     /// the wait.
-    Time(Format, Refusal, Charge),
+    Time(Timed, Refusal, Charge),
     /// A chunk of a region.
     Region(Arc<Space>, RegionNumber),
     /// A chunk of a series.
     Series(Series),
+    /// A custom layout that this daemon has not read yet.
+    Layout(String),
     /// The commit that makes a strict grant durable.
     Strict(PendingGrant),
     /// A share of a budget. For a request with a request ID, also the strict region, which may have granted the request
@@ -45,7 +47,7 @@ impl Wait {
         match self {
             Self::Time(..) => "time",
             Self::Region(..) | Self::Series(_) => "chunk",
-            Self::Strict(_) => "commit",
+            Self::Strict(_) | Self::Layout(_) => "commit",
             Self::Budget(..) => "budget",
         }
     }

@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
+use kent_ids::{ClusterKey, Slot, UnixNanos};
 use kent_issue::{
     ClockPolicy, Extended, HolderId, Quarantine, Reading, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer,
-    TrustPolicy, TrustedClock,
+    TimedLayout, TrustPolicy, TrustedClock,
 };
 use kent_proto::{note::ReplicaNote, stored};
 use kent_store::{CommitError, Key, Store, Txn, Version, Versioned};
@@ -32,6 +32,7 @@ use crate::{
         entropy::{self, Entropy},
         flight::{self, Happened},
     },
+    issuing::timed::Timed,
     records::{failure::StoreFailure, keys},
 };
 
@@ -102,12 +103,18 @@ impl Slots {
     }
 
     /// Grants a block without waiting, and returns it with the time of the grant on the steady clock.
-    pub(crate) fn try_grant(&self, format: Format, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
+    pub(crate) fn try_grant(&self, timed: &Timed, count: NonZeroU64) -> Result<(TimeGrant, Duration), Refusal> {
         // The clock is read under the lock, because readings out of order would look like steps back.
         let mut state = self.lock();
         let reading = self.reading();
         let now = trusted_time(&mut state, reading)?;
-        let granted = state.issuer.grant(format, count, now);
+        let granted = match timed {
+            Timed::Format(format) => state.issuer.grant(*format, count, now),
+            Timed::Layout(used, tag) => {
+                let layout = TimedLayout { number: used.number, layout: &used.layout, tag: *tag };
+                state.issuer.grant_layout(layout, count, now)
+            }
+        };
         if let Err(Refusal::ClockStepped { back }) = &granted {
             log_step(*back);
         }
@@ -122,7 +129,7 @@ impl Slots {
     /// The refusal, if the wait limit passes or waiting does not help.
     pub(crate) async fn wait(
         &self,
-        format: Format,
+        timed: &Timed,
         count: NonZeroU64,
         refusal: Refusal,
         wait_limit: WaitLimit,
@@ -137,7 +144,7 @@ impl Slots {
                 let mut supplied = pin!(self.supplied.notified());
                 supplied.as_mut().enable();
                 // The keeper may have supplied a slot before we began to wait.
-                if let Ok((grant, _)) = self.try_grant(format, count) {
+                if let Ok((grant, _)) = self.try_grant(timed, count) {
                     return Ok(Some(grant));
                 }
                 self.wanted.notify_one();

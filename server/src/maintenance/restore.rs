@@ -114,7 +114,7 @@ pub struct Floor {
 fn parse_floor(text: &str) -> Result<Floor, String> {
     let (source, next) = text.rsplit_once('=').ok_or("a floor is SOURCE=N, such as region:orders=5000")?;
     let source = source.parse::<Source>().map_err(|error| error.to_string())?;
-    if matches!(source, Source::Format(_)) {
+    if matches!(source, Source::Format(_) | Source::Layout(_)) {
         return Err(format!("{source} has no counter: only regions and series have a floor"));
     }
     let next = next

@@ -1,7 +1,7 @@
 //! The keys of the daemon's records. The keys are stored, so their spelling must not change.
 
 use kent_access::{BudgetId, Holder, TokenId};
-use kent_ids::{Series, Slot, Uuid};
+use kent_ids::{Series, Slot, Uuid, check_name};
 use kent_issue::DatedRequest;
 use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
@@ -105,6 +105,20 @@ pub(crate) const DATED: Key = Key::from_static("dated/");
 
 /// All series.
 pub(crate) const SERIES: Key = Key::from_static("series/");
+
+/// All custom layouts.
+pub(crate) const LAYOUTS: Key = Key::from_static("layout/");
+
+/// The record of a custom layout.
+pub(crate) fn layout(name: &str) -> Key {
+    valid(format!("{LAYOUTS}{name}"))
+}
+
+/// Parses the name from a key that begins with [`LAYOUTS`].
+pub(crate) fn parse_layout(key: &Key) -> Result<&str, Malformed> {
+    let name = key.as_str().strip_prefix(LAYOUTS.as_str()).filter(|name| check_name(name).is_ok());
+    name.ok_or(Malformed { what: "the name of a layout" })
+}
 
 /// All series that are listed.
 pub(crate) const LISTED_SERIES: Key = Key::from_static("listed/");

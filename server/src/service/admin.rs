@@ -256,7 +256,9 @@ fn parse_series(source: &str) -> Result<Series, Status> {
     let invalid = |problem: String| status::from_invalid(&Invalid::new("source", problem));
     match source.parse().map_err(|error: SourceError| invalid(error.to_string()))? {
         Source::Series(series) => Ok(series),
-        Source::Format(_) | Source::Region { .. } => Err(invalid(format!("is {source:?}, but must be serial:SYMBOL"))),
+        Source::Format(_) | Source::Layout(_) | Source::Region { .. } => {
+            Err(invalid(format!("is {source:?}, but must be serial:SYMBOL")))
+        }
     }
 }
 

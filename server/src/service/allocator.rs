@@ -9,8 +9,9 @@ use std::{
 
 use futures_util::Stream;
 use kent_access::Charge;
+use kent_ids::{Block, Source};
 use kent_proto::{
-    model::{AllocateInput, Encoding, Invalid, code_name, texts},
+    model::{AllocateInput, Encoding, Invalid, code_name, layout_texts, texts},
     pieces::Pieces,
     v1::{
         self, AllocateRequest, AllocateResponse, AllocateStreamResponse, allocate_response::Identifiers,
@@ -321,7 +322,9 @@ impl<'a> Call<'a> {
         request: &Request<AllocateRequest>,
     ) -> Response<AllocateResponse> {
         let count = granted.block.count();
-        if input.encoding == Encoding::Text && request.extensions().get::<TakesIssued>().is_some() {
+        // The text of a layout can have any length, so its answer is created as a whole.
+        let is_layout = granted.block.layout_constants().is_some();
+        if input.encoding == Encoding::Text && !is_layout && request.extensions().get::<TakesIssued>().is_some() {
             let form = self.engine.grants().text_form(&input.source);
             let mut response = Response::new(AllocateResponse::default());
             let (block, clock_epoch) = (granted.block.clone(), granted.clock_epoch);
@@ -330,7 +333,7 @@ impl<'a> Call<'a> {
         }
         let pieces = match input.encoding {
             Encoding::Packed if count > PACKED_WHOLE => Pieces::packed(&granted.block, granted.clock_epoch),
-            Encoding::Text if count > TEXT_WHOLE => {
+            Encoding::Text if count > TEXT_WHOLE && !is_layout => {
                 let form = self.engine.grants().text_form(&input.source);
                 Pieces::texts(&granted.block, form, granted.clock_epoch)
             }
@@ -346,9 +349,17 @@ impl<'a> Call<'a> {
         let identifiers = match input.encoding {
             Encoding::Lease => Identifiers::Lease(v1::Block::from(&granted.block)),
             Encoding::Packed => Identifiers::Packed(v1::PackedIdentifiers::from(&granted.block)),
-            Encoding::Text => Identifiers::Text(texts(&granted.block, self.engine.grants().text_form(&input.source))),
+            Encoding::Text => Identifiers::Text(self.texts(&granted.block, &input.source)),
         };
         AllocateResponse { identifiers: Some(identifiers), clock_epoch: granted.clock_epoch }
+    }
+
+    fn texts(self, block: &Block, source: &Source) -> v1::TextIdentifiers {
+        let grants = self.engine.grants();
+        match grants.spelling(source) {
+            Some(layout) => layout_texts(block, &layout.spelling),
+            None => texts(block, grants.text_form(source)),
+        }
     }
 
     fn metrics(self) -> Arc<SourceMetrics> {

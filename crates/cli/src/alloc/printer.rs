@@ -85,14 +85,18 @@ impl Printer {
 
     pub(super) fn print_all(&mut self, mut blocks: mpsc::Receiver<Fetched>) -> Result<(), Failure> {
         while let Some(Fetched { block, form }) = blocks.blocking_recv() {
-            // In JSON, numbers are always decimal.
-            let form = if self.json { Form::Decimal } else { form };
-            self.print(block, form)?;
+            // In JSON, the numbers of regions are always decimal.
+            let form = match form {
+                Form::Layout(..) => form,
+                _ if self.json => Form::Decimal,
+                _ => form,
+            };
+            self.print(block, &form)?;
         }
         Ok(())
     }
 
-    fn print(&mut self, block: Block<Id>, form: Form) -> Result<(), Failure> {
+    fn print(&mut self, block: Block<Id>, form: &Form) -> Result<(), Failure> {
         let mut pending = 0;
         for id in block {
             self.buffer.extend_from_slice(self.before);
@@ -124,7 +128,7 @@ impl Printer {
 }
 
 /// Appends the same text as `Display`, but faster because it avoids `fmt`. Numbers are written in `form`.
-fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
+fn append_text(buffer: &mut Vec<u8>, id: Id, form: &Form) {
     match id {
         Id::Uuid(uuid) => {
             let mut text = [0; 36];
@@ -132,7 +136,7 @@ fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
             buffer.extend_from_slice(&text);
         }
         Id::Uid11(uid11) => buffer.extend_from_slice(&uid11.text()),
-        Id::Number { value, .. } if form != Form::Decimal => buffer.extend_from_slice(form.text(value).as_bytes()),
+        Id::Number { value, .. } if *form != Form::Decimal => buffer.extend_from_slice(form.text(value).as_bytes()),
         Id::Number { value, .. } => buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
     }
 }
@@ -196,7 +200,7 @@ mod tests {
         let numbers = [0, 7, u128::from(u64::MAX) + 1, u128::MAX].map(|value| Id::Number { value, bits: 128 });
         for id in [uuid, xid].into_iter().chain(numbers) {
             let mut buffer = Vec::new();
-            append_text(&mut buffer, id, Form::Decimal);
+            append_text(&mut buffer, id, &Form::Decimal);
             assert_eq!(String::from_utf8(buffer).as_deref(), Ok(id.to_string().as_str()));
         }
     }

@@ -58,6 +58,11 @@ pub(crate) fn parse_space(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Parses the name of a layout, which may have the form of a source: `layout:orders`.
+pub(super) fn parse_layout_name(text: &str) -> Result<String, String> {
+    parse_name(text.strip_prefix("layout:").unwrap_or(text))
+}
+
 /// Parses a source. The space of a region is empty if the text does not name one.
 pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
     match text.parse()? {

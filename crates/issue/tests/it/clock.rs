@@ -5,7 +5,7 @@ use std::time::Duration;
 use kent_ids::{ClusterKey, Format, Position, Slot, UnixNanos, UnixSeconds};
 use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, TimeIssuer};
 
-use super::world::{Daemon, Ledger, Records, ms};
+use super::world::{Daemon, LAYOUTS, Ledger, Records, ms};
 
 const TOKENS: [&str; 3] = ["uuidv7", "uuidv6", "xid"];
 
@@ -325,4 +325,32 @@ fn ok_an_issuer_returns_what_it_was_created_with() {
     assert_eq!(daemon.issuer.holder(), HolderId::new([7; 16]));
     assert_eq!(*daemon.issuer.policy(), ClockPolicy::default());
     assert_eq!((daemon.issuer.held(), daemon.issuer.window_left(ms(0))), (None, Duration::ZERO));
+}
+
+#[test]
+fn ok_each_layout_has_a_sequence_of_its_own() {
+    let (_, mut daemon) = started(0);
+    for fields in LAYOUTS {
+        let first = daemon.grant(fields, 3, ms(1000)).expect("granted").block;
+        let second = daemon.grant(fields, 1, ms(1000)).expect("granted").block;
+        assert_eq!(second.first(), first.first().checked_add(3).expect("small"), "{fields}");
+        // The second layout counts 90 seconds with one tick, and parts of its counter count the seconds.
+        let at = first.layout_constants().expect("a layout").layout.line().expect("a time").instant(first.first());
+        assert_eq!(at, ms(1000), "{fields}");
+    }
+}
+
+#[test]
+fn err_a_layout_cannot_hold_the_slot() {
+    let (mut records, mut first) = started(0);
+    let narrow = "time:44:1ms@1970-01-01 slot:2:3 counter:12";
+    assert!(first.grant(narrow, 1, ms(1000)).is_ok());
+    let mut second = Daemon::start(2);
+    second.take(&mut records, ms(1000));
+    let refusal = second.grant(narrow, 1, ms(1000)).expect_err("slot 1 needs the number 4");
+    let slot = Slot::new(1).expect("a slot");
+    assert_eq!((refusal, refusal.is_passing()), (Refusal::SlotBeyondLayout { slot, slots: 1 }, false));
+    assert!(second.grant("time:44:1ms@1970-01-01 slot:3:3 counter:12", 1, ms(1000)).is_ok());
+    let counted = second.grant("counter:40", 1, ms(1000)).expect_err("no time");
+    assert_eq!(counted, Refusal::OutsideFormat);
 }

@@ -3,9 +3,9 @@
 use kent_issue::SlotPlan;
 use proptest::prelude::*;
 
-use super::world::{Daemon, Ledger, Records, ms};
+use super::world::{Daemon, LAYOUTS, Ledger, Records, ms};
 
-const TOKENS: [&str; 3] = ["uuidv7", "uuidv6", "xid"];
+const TOKENS: [&str; 6] = ["uuidv7", "uuidv6", "xid", LAYOUTS[0], LAYOUTS[1], LAYOUTS[2]];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => daemon.clone().prop_map(|daemon| Step::ExtendBlindly { daemon }),
         1 => Just(Step::CommitLate),
         1 => daemon.clone().prop_map(|daemon| Step::Read { daemon }),
-        8 => (daemon.clone(), 0..3usize, 1..40u64)
+        8 => (daemon.clone(), 0..TOKENS.len(), 1..40u64)
             .prop_map(|(daemon, token, count)| Step::Grant { daemon, token, count }),
         1 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, lost)| Step::GiveBack { daemon, lost }),
         1 => daemon.prop_map(|daemon| Step::Crash { daemon }),
@@ -105,9 +105,13 @@ impl History {
     fn grant(&mut self, daemon: usize, token: &'static str, count: u64) {
         let now = ms(self.now_ms);
         let Ok(grant) = self.daemons[daemon].grant(token, count, now) else { return };
-        let instant = grant.block.instant().expect("time-based").get();
+        // A tick of a layout can be longer than the tick of its line.
+        let line = grant.block.layout_constants().and_then(|constants| constants.layout.line());
+        let instant = line.map(|line| line.instant(grant.block.first())).or_else(|| grant.block.instant());
+        let instant = instant.expect("time-based").get();
+        let tick_nanos = line.map_or(1_000_000, |line| i128::from(line.tick_nanos()));
         assert!(instant <= now.get() + 1_000_000_000, "the timestamp is more than a second ahead");
-        assert!(instant > now.get() - 1_000_000, "the timestamp is behind the clock by more than its tick");
+        assert!(instant > now.get() - tick_nanos, "the timestamp is behind the clock by more than its tick");
         self.ledger.record(token, &grant);
     }
 

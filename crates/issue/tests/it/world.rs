@@ -2,8 +2,11 @@
 
 use std::{collections::HashSet, num::NonZeroU64};
 
-use kent_ids::{ClusterKey, Format, Slot, UnixNanos};
-use kent_issue::{ClockPolicy, Extended, HolderId, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer};
+use kent_ids::{ClusterKey, Format, Slot, UnixNanos, layout::Layout};
+use kent_issue::{
+    ClockPolicy, Extended, HolderId, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer, TimedLayout,
+};
+use rand::{SeedableRng, rngs::StdRng};
 
 /// The slot records of a linearizable store.
 #[derive(Default)]
@@ -65,16 +68,34 @@ impl Daemon {
         }
     }
 
+    /// Grants a block of a format, or of the custom layout with these fields.
     pub(crate) fn grant(&mut self, token: &str, count: u64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
-        let format = Format::by_token(token).expect("a known format");
-        self.issuer.grant(format, NonZeroU64::new(count).expect("not zero"), now)
+        let count = NonZeroU64::new(count).expect("not zero");
+        match Format::by_token(token) {
+            Some(format) => self.issuer.grant(format, count, now),
+            None => {
+                let layout: Layout = token.parse().expect("a format or a layout");
+                // Another number for each layout of the tests.
+                let number = token.len() as u64;
+                self.issuer.grant_layout(TimedLayout { number, layout: &layout, tag: 0 }, count, now)
+            }
+        }
     }
 }
+
+/// Custom layouts: a tick of a millisecond, ticks longer than a second, and a slot that is permuted with the counter.
+pub(crate) const LAYOUTS: [&str; 3] = [
+    "zero:1 time:41:1ms@2015-01-01 slot:10:64 counter:12",
+    "time:26:90s@1970-01-01 slot:6 counter:32",
+    "time:44:1ms@1970-01-01 permuted:20",
+];
 
 /// All positions that were granted.
 #[derive(Default)]
 pub(crate) struct Ledger {
     seen: HashSet<(&'static str, u8, u128)>,
+    /// The identifiers of layouts, which must differ between slots, too.
+    values: HashSet<(&'static str, u128)>,
 }
 
 impl Ledger {
@@ -85,6 +106,11 @@ impl Ledger {
         for position in first..first + u128::from(grant.block.count()) {
             let fresh = self.seen.insert((token, constants.slot.get(), position));
             assert!(fresh, "{token}: position {position} of slot {} was granted twice", constants.slot.get());
+        }
+        if grant.block.layout_constants().is_some() {
+            grant.block.values(StdRng::seed_from_u64(0), |values| {
+                values.iter().for_each(|value| assert!(self.values.insert((token, *value)), "{token}: {value} twice"));
+            });
         }
     }
 }
