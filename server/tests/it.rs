@@ -30,6 +30,7 @@ mod it {
     mod http;
     mod imports;
     mod large;
+    mod layouts;
     mod limits;
     mod listing;
     mod messages;
