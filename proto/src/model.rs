@@ -36,7 +36,7 @@ pub use regions::{
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
 pub use suggestion::{suggestion, suggestion_detail, suggestion_of};
-pub use text::{for_each_text, layout_texts, text_of, texts};
+pub use text::{for_each_spelled, for_each_text, layout_texts, text_of, texts};
 
 pub use crate::packed::fence;
 

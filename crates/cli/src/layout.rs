@@ -129,8 +129,8 @@ async fn create(args: &LayoutCreateArgs, daemon: &Daemon, out: &mut Out) -> Resu
     let message = CreateLayoutRequest { layout: Some(wanted), validate_only: args.dry_run };
     let made = daemon.layouts().create_layout(request(message)).await?.into_inner();
     let end = match args.dry_run {
-        true => "dry run: nothing was changed\n".to_owned(),
-        false => format!("take identifiers with `kent alloc layout:{}`\n", args.name),
+        true => "\ndry run: nothing was changed\n".to_owned(),
+        false => format!("\ntake identifiers with `kent alloc layout:{}`\n", args.name),
     };
     show(&made, &end, out)
 }

@@ -27,10 +27,16 @@ pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
 
 /// Expands a block of a custom layout to the text of its identifiers.
 pub fn layout_texts(block: &Block, spelling: &Spelling) -> v1::TextIdentifiers {
-    let (mut ids, bits) = (Vec::new(), block.layout_constants().map_or(128, |constants| constants.layout.bits()));
-    block.values(rand::rng(), |values| ids.extend(values.iter().map(|value| spelling.text(*value, bits))));
+    let mut ids = Vec::new();
+    for_each_spelled(block, spelling, |text| ids.push(text.to_owned()));
     let (fence_subject, fence_token) = fence(block);
     v1::TextIdentifiers { ids, fence_subject, fence_token }
+}
+
+/// Calls `take` with the text of each identifier of a block of a custom layout, in order.
+pub fn for_each_spelled(block: &Block, spelling: &Spelling, mut take: impl FnMut(&str)) {
+    let bits = block.layout_constants().map_or(128, |constants| constants.layout.bits());
+    block.values(rand::rng(), |values| values.iter().for_each(|value| take(&spelling.text(*value, bits))));
 }
 
 /// Calls `take` with the text of each identifier of a block, in order.

@@ -46,6 +46,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
 struct AllocQuery {
     n: Option<String>,
     request_id: Option<String>,
+    tag: Option<String>,
 }
 
 /// The path at which identifiers are issued, before the source.
@@ -64,7 +65,7 @@ pub(super) async fn alloc(State(shared): State<Arc<Shared>>, request: Request) -
         let _permit = shared.calls.begin()?;
         let Query(query) = query?;
         if has_body {
-            let problem = "this path takes no body; write n and request_id as query parameters, such as ?n=3";
+            let problem = "this path takes no body; write n, request_id and tag as query parameters, such as ?n=3";
             return Err(status::from_invalid(&Invalid::new("body", problem)));
         }
         let ask = AllocateRequest {
@@ -72,6 +73,7 @@ pub(super) async fn alloc(State(shared): State<Arc<Shared>>, request: Request) -
             count: count(query.n.as_deref())?,
             encoding: v1::Encoding::Text.into(),
             request_id: query.request_id.unwrap_or_default(),
+            tag: query.tag.as_deref().map(tag).transpose()?,
             ..AllocateRequest::default()
         };
         match shared.calls.allocate(from, ask).await? {
@@ -236,8 +238,14 @@ fn count(n: Option<&str>) -> Result<u64, Status> {
     count.ok_or_else(|| status::from_invalid(&wrong()))
 }
 
+/// The value of a layout's field `shard` or `tag`.
+fn tag(tag: &str) -> Result<u64, Status> {
+    let wrong = || Invalid::new("tag", "must be a whole number, such as tag=3");
+    tag.parse().map_err(|_| status::from_invalid(&wrong()))
+}
+
 /// The parameters of each path, and an example.
-const ALLOC_QUERY: (&[&str], &str) = (&["n", "request_id"], "?n=3");
+const ALLOC_QUERY: (&[&str], &str) = (&["n", "request_id", "tag"], "?n=3");
 const INSPECT_QUERY: (&[&str], &str) = (&["format"], "?format=uuidv7");
 const CLASSIFY_QUERY: (&[&str], &str) = (&["space"], "?space=parts");
 
@@ -246,8 +254,16 @@ fn bad_query(uri: &Uri, rejected: &QueryRejection, (known, example): (&[&str], &
     let unknown = pairs.into_iter().map(|(name, _)| name).find(|name| !known.contains(&&**name));
     let reason = || std::error::Error::source(rejected).map_or_else(|| rejected.to_string(), ToString::to_string);
     let problem = unknown.map_or_else(reason, |name| format!("there is no parameter {name:?}"));
-    let problem = format!("{problem}; this path takes {}, such as {example}", known.join(" and "));
+    let problem = format!("{problem}; this path takes {}, such as {example}", listed(known));
     status::from_invalid(&Invalid::new("query", problem))
+}
+
+/// Lists words for a sentence: "a, b and c".
+fn listed(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        words => words.concat(),
+    }
 }
 
 /// Formats an inspected identifier as lines of names and values.

@@ -1,9 +1,9 @@
 //! Identifiers as text, for the answers to `Allocate` on the HTTP port. The text is written directly from the block,
 //! because encoding and decoding a message would take longer than the grant.
 
-use kent_proto::model::{fence, for_each_text};
+use kent_proto::model::{fence, for_each_spelled, for_each_text};
 
-use crate::transport::issued::Issued;
+use crate::transport::issued::{Form, Issued};
 
 /// The memory to reserve for an identifier with its separators, in bytes; it suffices for a UUID, the longest common
 /// identifier.
@@ -12,7 +12,7 @@ const TEXT_BYTES: usize = 39;
 /// The identifiers, one per line.
 pub(super) fn lines(issued: &Issued) -> String {
     let mut lines = with_capacity(issued);
-    for_each_text(&issued.block, issued.form, |id| {
+    for_each(issued, |id| {
         lines.push_str(id);
         lines.push('\n');
     });
@@ -38,6 +38,14 @@ pub(super) fn identifiers(issued: &Issued) -> String {
     json
 }
 
+/// Calls `take` with the text of each identifier.
+fn for_each(issued: &Issued, take: impl FnMut(&str)) {
+    match &issued.form {
+        Form::Space(form) => for_each_text(&issued.block, *form, take),
+        Form::Layout(spelling) => for_each_spelled(&issued.block, spelling, take),
+    }
+}
+
 fn with_capacity(issued: &Issued) -> String {
     // OK because a block in text has at most 10,000 identifiers.
     String::with_capacity(128 + issued.block.count() as usize * TEXT_BYTES)
@@ -50,9 +58,9 @@ fn push_identifiers(json: &mut String, issued: &Issued) {
     push_number(json, "fenceToken", token);
     json.push_str("\"ids\":[");
     let mut separator = "";
-    for_each_text(&issued.block, issued.form, |id| {
+    for_each(issued, |id| {
         json.push_str(separator);
-        // No escapes are needed, because the text of an identifier has only letters, digits and hyphens.
+        // No escapes are needed, because the text of an identifier has only letters, digits and the characters - _ . :
         json.push('"');
         json.push_str(id);
         json.push('"');
@@ -106,7 +114,7 @@ mod tests {
             (region(0, 0, 3), TextForm::Hex, 1),
             (region(7, u64::MAX, 2), TextForm::Uid11, u64::MAX),
         ] {
-            let issued = Issued { block: block.clone(), form, clock_epoch };
+            let issued = Issued { block: block.clone(), form: Form::Space(form), clock_epoch };
             let text = texts(&block, form);
             assert_eq!(lines(&issued), text.ids.join("\n") + "\n");
             assert_eq!(identifiers(&issued), reflected("kent.v1.TextIdentifiers", &text));
@@ -119,7 +127,7 @@ mod tests {
     fn ok_random_identifiers_are_valid_json() {
         let series = Series::FullRand;
         let block = Block::series(series, ClusterKey::new([7; 16]), Position::new(0), 100).expect("a block");
-        let issued = Issued { block, form: TextForm::Decimal, clock_epoch: 1 };
+        let issued = Issued { block, form: Form::Space(TextForm::Decimal), clock_epoch: 1 };
         let parsed: serde_json::Value = serde_json::from_str(&response(&issued)).expect("JSON");
         assert_eq!(parsed["text"]["ids"].as_array().map(Vec::len), Some(100));
     }

@@ -35,7 +35,7 @@ use crate::{
     metrics::{SourceMetrics, StreamGuard},
     status,
     transport::{
-        issued::{Issued, TakesIssued},
+        issued::{Form, Issued, TakesIssued},
         peer::Peer,
         pieces::Large,
     },
@@ -322,15 +322,19 @@ impl<'a> Call<'a> {
         request: &Request<AllocateRequest>,
     ) -> Response<AllocateResponse> {
         let count = granted.block.count();
-        // The text of a layout can have any length, so its answer is created as a whole.
-        let is_layout = granted.block.layout_constants().is_some();
-        if input.encoding == Encoding::Text && !is_layout && request.extensions().get::<TakesIssued>().is_some() {
-            let form = self.engine.grants().text_form(&input.source);
+        if input.encoding == Encoding::Text && request.extensions().get::<TakesIssued>().is_some() {
+            let grants = self.engine.grants();
+            let form = match grants.spelling(&input.source) {
+                Some(layout) => Form::Layout(layout.spelling.clone()),
+                None => Form::Space(grants.text_form(&input.source)),
+            };
             let mut response = Response::new(AllocateResponse::default());
             let (block, clock_epoch) = (granted.block.clone(), granted.clock_epoch);
             response.extensions_mut().insert(Issued { block, form, clock_epoch });
             return response;
         }
+        // The text of a layout can have any length, so its answer is created as a whole.
+        let is_layout = granted.block.layout_constants().is_some();
         let pieces = match input.encoding {
             Encoding::Packed if count > PACKED_WHOLE => Pieces::packed(&granted.block, granted.clock_epoch),
             Encoding::Text if count > TEXT_WHOLE && !is_layout => {

@@ -1,17 +1,25 @@
 //! Extensions that let a caller in this process get a block instead of a message with the identifiers.
 
-use kent_ids::Block;
+use kent_ids::{Block, layout::Spelling};
 use kent_proto::stored::TextForm;
 
 /// A request extension for identifiers as text, which tells the service that the caller accepts [`Issued`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakesIssued;
 
+/// How the identifiers of a block are written.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    /// In the text form of the block's space; the default if the block does not belong to a space.
+    Space(TextForm),
+    /// In the spelling of the block's custom layout.
+    Layout(Spelling),
+}
+
 /// A response extension with the contents that replace the response's empty message.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) block: Block,
-    /// The text form of the block's space; the default if the block does not belong to a space.
-    pub(crate) form: TextForm,
+    pub(crate) form: Form,
     pub(crate) clock_epoch: u64,
 }

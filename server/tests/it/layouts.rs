@@ -20,6 +20,7 @@ use super::{
     backup::{backup, restore, said},
     cluster::replica,
     harness::{Daemon, data_dir, identifiers, request},
+    http::{Answer, send},
     operator::Operator,
 };
 
@@ -270,8 +271,14 @@ async fn ok_identifiers_as_text_have_the_spelling_of_the_layout() {
     assert!(values.len() == 5000 && values.is_sorted_by(|one, other| one < other));
     // The slot and its epoch are the fencing token.
     assert!(text.fence_subject < 64);
-    let (code, body) = daemon.get("/v1/alloc/layout:short?n=2");
-    assert_eq!(code, 405, "an allocation is a POST: {body}");
+    // The short path of the HTTP port.
+    make(&daemon, "shards", "time:41:1ms@2020-01-01 shard:5 slot:6 counter:12").await;
+    for (query, start) in [("layout:short?n=2", "ord_"), ("layout:shards?tag=31", "")] {
+        let Answer { code, body, .. } = send(&daemon, "POST", &format!("/v1/alloc/{query}"), &[], "");
+        assert!(code == 200 && body.lines().all(|id| id.starts_with(start)), "{query}: {body}");
+    }
+    let Answer { code, body, .. } = send(&daemon, "POST", "/v1/alloc/layout:shards?tag=x", &[], "");
+    assert!(code == 400 && body.contains("tag: must be a whole number"), "{body}");
 }
 
 #[tokio::test]
