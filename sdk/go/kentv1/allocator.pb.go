@@ -95,7 +95,8 @@ type AllocateRequest struct {
 	//   - a format: "uuidv1", "uuidv6", "uuidv7", "uuidv7-draft01-ms" ("-us", "-ns"), "uuidv8-draft01-32" ("-48", "-60",
 	//     "-64"), "xid", "uid11-snowish" or "uid11-ts-seq-rand";
 	//   - a series: "uid11-fullrand", or "serial:SYMBOL" for the EXTUUID serial numbers of a symbol;
-	//   - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default".
+	//   - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default";
+	//   - a custom layout: "layout:NAME".
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// The number of identifiers, at least 1. Admin.GetStatus returns the upper limits.
 	Count    uint64   `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
@@ -108,7 +109,10 @@ type AllocateRequest struct {
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The number of identifiers that the caller still needs, in this request and later ones. This number affects only the
 	// advice in a refusal, such as by how much to expand a region. 0 means the same as count.
-	Needed        uint64 `protobuf:"varint,5,opt,name=needed,proto3" json:"needed,omitempty"`
+	Needed uint64 `protobuf:"varint,5,opt,name=needed,proto3" json:"needed,omitempty"`
+	// The value of the field `shard` or `tag` in each identifier. Required for a layout with such a field, and not allowed
+	// for any other source.
+	Tag           *uint64 `protobuf:"varint,6,opt,name=tag,proto3,oneof" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +178,13 @@ func (x *AllocateRequest) GetRequestId() string {
 func (x *AllocateRequest) GetNeeded() uint64 {
 	if x != nil {
 		return x.Needed
+	}
+	return 0
+}
+
+func (x *AllocateRequest) GetTag() uint64 {
+	if x != nil && x.Tag != nil {
+		return *x.Tag
 	}
 	return 0
 }
@@ -385,6 +396,7 @@ type Block struct {
 	//	*Block_Slot
 	//	*Block_Region
 	//	*Block_Series
+	//	*Block_Layout
 	Constants     isBlock_Constants `protobuf_oneof:"constants"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -468,6 +480,15 @@ func (x *Block) GetSeries() *SeriesConstants {
 	return nil
 }
 
+func (x *Block) GetLayout() *LayoutConstants {
+	if x != nil {
+		if x, ok := x.Constants.(*Block_Layout); ok {
+			return x.Layout
+		}
+	}
+	return nil
+}
+
 type isBlock_Constants interface {
 	isBlock_Constants()
 }
@@ -484,11 +505,17 @@ type Block_Series struct {
 	Series *SeriesConstants `protobuf:"bytes,5,opt,name=series,proto3,oneof"`
 }
 
+type Block_Layout struct {
+	Layout *LayoutConstants `protobuf:"bytes,6,opt,name=layout,proto3,oneof"`
+}
+
 func (*Block_Slot) isBlock_Constants() {}
 
 func (*Block_Region) isBlock_Constants() {}
 
 func (*Block_Series) isBlock_Constants() {}
+
+func (*Block_Layout) isBlock_Constants() {}
 
 // The constants of a block of a time-based format.
 type SlotConstants struct {
@@ -733,6 +760,87 @@ func (x *SeriesConstants) GetClusterKey() []byte {
 	return nil
 }
 
+// The constants of a block of a custom layout.
+type LayoutConstants struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fields, as in Layout.fields.
+	Fields string `protobuf:"bytes,1,opt,name=fields,proto3" json:"fields,omitempty"`
+	// As in SlotConstants.
+	Slot      uint32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
+	SlotEpoch uint64 `protobuf:"varint,3,opt,name=slot_epoch,json=slotEpoch,proto3" json:"slot_epoch,omitempty"`
+	// The 16-byte key of the permutation. Empty for layouts without a field `permuted`.
+	ClusterKey []byte `protobuf:"bytes,4,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
+	// The value of the field `shard` or `tag`. 0 if the layout has no such field.
+	Tag           uint64 `protobuf:"varint,5,opt,name=tag,proto3" json:"tag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LayoutConstants) Reset() {
+	*x = LayoutConstants{}
+	mi := &file_kent_v1_allocator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LayoutConstants) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LayoutConstants) ProtoMessage() {}
+
+func (x *LayoutConstants) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_allocator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LayoutConstants.ProtoReflect.Descriptor instead.
+func (*LayoutConstants) Descriptor() ([]byte, []int) {
+	return file_kent_v1_allocator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LayoutConstants) GetFields() string {
+	if x != nil {
+		return x.Fields
+	}
+	return ""
+}
+
+func (x *LayoutConstants) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *LayoutConstants) GetSlotEpoch() uint64 {
+	if x != nil {
+		return x.SlotEpoch
+	}
+	return 0
+}
+
+func (x *LayoutConstants) GetClusterKey() []byte {
+	if x != nil {
+		return x.ClusterKey
+	}
+	return nil
+}
+
+func (x *LayoutConstants) GetTag() uint64 {
+	if x != nil {
+		return x.Tag
+	}
+	return 0
+}
+
 type PackedIdentifiers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of bytes of one identifier: 16 for UUIDs, 8 for uid11, ceil(n / 8) for the n-bit identifiers of a
@@ -752,7 +860,7 @@ type PackedIdentifiers struct {
 
 func (x *PackedIdentifiers) Reset() {
 	*x = PackedIdentifiers{}
-	mi := &file_kent_v1_allocator_proto_msgTypes[7]
+	mi := &file_kent_v1_allocator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +872,7 @@ func (x *PackedIdentifiers) String() string {
 func (*PackedIdentifiers) ProtoMessage() {}
 
 func (x *PackedIdentifiers) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_allocator_proto_msgTypes[7]
+	mi := &file_kent_v1_allocator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +885,7 @@ func (x *PackedIdentifiers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackedIdentifiers.ProtoReflect.Descriptor instead.
 func (*PackedIdentifiers) Descriptor() ([]byte, []int) {
-	return file_kent_v1_allocator_proto_rawDescGZIP(), []int{7}
+	return file_kent_v1_allocator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PackedIdentifiers) GetWidth() uint32 {
@@ -822,7 +930,7 @@ type TextIdentifiers struct {
 
 func (x *TextIdentifiers) Reset() {
 	*x = TextIdentifiers{}
-	mi := &file_kent_v1_allocator_proto_msgTypes[8]
+	mi := &file_kent_v1_allocator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +942,7 @@ func (x *TextIdentifiers) String() string {
 func (*TextIdentifiers) ProtoMessage() {}
 
 func (x *TextIdentifiers) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_allocator_proto_msgTypes[8]
+	mi := &file_kent_v1_allocator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +955,7 @@ func (x *TextIdentifiers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextIdentifiers.ProtoReflect.Descriptor instead.
 func (*TextIdentifiers) Descriptor() ([]byte, []int) {
-	return file_kent_v1_allocator_proto_rawDescGZIP(), []int{8}
+	return file_kent_v1_allocator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TextIdentifiers) GetIds() []string {
@@ -875,14 +983,16 @@ var File_kent_v1_allocator_proto protoreflect.FileDescriptor
 
 const file_kent_v1_allocator_proto_rawDesc = "" +
 	"\n" +
-	"\x17kent/v1/allocator.proto\x12\akent.v1\x1a\x17google/rpc/status.proto\x1a\x13kent/v1/types.proto\"\xa5\x01\n" +
+	"\x17kent/v1/allocator.proto\x12\akent.v1\x1a\x17google/rpc/status.proto\x1a\x13kent/v1/types.proto\"\xc4\x01\n" +
 	"\x0fAllocateRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12-\n" +
 	"\bencoding\x18\x03 \x01(\x0e2\x11.kent.v1.EncodingR\bencoding\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\x12\x16\n" +
-	"\x06needed\x18\x05 \x01(\x04R\x06needed\"\xd0\x01\n" +
+	"\x06needed\x18\x05 \x01(\x04R\x06needed\x12\x15\n" +
+	"\x03tag\x18\x06 \x01(\x04H\x00R\x03tag\x88\x01\x01B\x06\n" +
+	"\x04_tag\"\xd0\x01\n" +
 	"\x10AllocateResponse\x12&\n" +
 	"\x05lease\x18\x01 \x01(\v2\x0e.kent.v1.BlockH\x00R\x05lease\x124\n" +
 	"\x06packed\x18\x02 \x01(\v2\x1a.kent.v1.PackedIdentifiersH\x00R\x06packed\x12.\n" +
@@ -893,13 +1003,14 @@ const file_kent_v1_allocator_proto_rawDesc = "" +
 	"\x16AllocateStreamResponse\x125\n" +
 	"\agranted\x18\x01 \x01(\v2\x19.kent.v1.AllocateResponseH\x00R\agranted\x12.\n" +
 	"\arefused\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xe8\x01\n" +
+	"\aoutcome\"\x9c\x02\n" +
 	"\x05Block\x12&\n" +
 	"\x05first\x18\x01 \x01(\v2\x10.kent.v1.Uint128R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12,\n" +
 	"\x04slot\x18\x03 \x01(\v2\x16.kent.v1.SlotConstantsH\x00R\x04slot\x122\n" +
 	"\x06region\x18\x04 \x01(\v2\x18.kent.v1.RegionConstantsH\x00R\x06region\x122\n" +
-	"\x06series\x18\x05 \x01(\v2\x18.kent.v1.SeriesConstantsH\x00R\x06seriesB\v\n" +
+	"\x06series\x18\x05 \x01(\v2\x18.kent.v1.SeriesConstantsH\x00R\x06series\x122\n" +
+	"\x06layout\x18\x06 \x01(\v2\x18.kent.v1.LayoutConstantsH\x00R\x06layoutB\v\n" +
 	"\tconstants\"\xac\x01\n" +
 	"\rSlotConstants\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x12\n" +
@@ -921,7 +1032,15 @@ const file_kent_v1_allocator_proto_rawDesc = "" +
 	"\x0fSeriesConstants\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1f\n" +
 	"\vcluster_key\x18\x02 \x01(\fR\n" +
-	"clusterKey\"\x83\x01\n" +
+	"clusterKey\"\x8f\x01\n" +
+	"\x0fLayoutConstants\x12\x16\n" +
+	"\x06fields\x18\x01 \x01(\tR\x06fields\x12\x12\n" +
+	"\x04slot\x18\x02 \x01(\rR\x04slot\x12\x1d\n" +
+	"\n" +
+	"slot_epoch\x18\x03 \x01(\x04R\tslotEpoch\x12\x1f\n" +
+	"\vcluster_key\x18\x04 \x01(\fR\n" +
+	"clusterKey\x12\x10\n" +
+	"\x03tag\x18\x05 \x01(\x04R\x03tag\"\x83\x01\n" +
 	"\x11PackedIdentifiers\x12\x14\n" +
 	"\x05width\x18\x01 \x01(\rR\x05width\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12#\n" +
@@ -955,7 +1074,7 @@ func file_kent_v1_allocator_proto_rawDescGZIP() []byte {
 }
 
 var file_kent_v1_allocator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kent_v1_allocator_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_kent_v1_allocator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_kent_v1_allocator_proto_goTypes = []any{
 	(Encoding)(0),                  // 0: kent.v1.Encoding
 	(*AllocateRequest)(nil),        // 1: kent.v1.AllocateRequest
@@ -965,32 +1084,34 @@ var file_kent_v1_allocator_proto_goTypes = []any{
 	(*SlotConstants)(nil),          // 5: kent.v1.SlotConstants
 	(*RegionConstants)(nil),        // 6: kent.v1.RegionConstants
 	(*SeriesConstants)(nil),        // 7: kent.v1.SeriesConstants
-	(*PackedIdentifiers)(nil),      // 8: kent.v1.PackedIdentifiers
-	(*TextIdentifiers)(nil),        // 9: kent.v1.TextIdentifiers
-	(*status.Status)(nil),          // 10: google.rpc.Status
-	(*Uint128)(nil),                // 11: kent.v1.Uint128
+	(*LayoutConstants)(nil),        // 8: kent.v1.LayoutConstants
+	(*PackedIdentifiers)(nil),      // 9: kent.v1.PackedIdentifiers
+	(*TextIdentifiers)(nil),        // 10: kent.v1.TextIdentifiers
+	(*status.Status)(nil),          // 11: google.rpc.Status
+	(*Uint128)(nil),                // 12: kent.v1.Uint128
 }
 var file_kent_v1_allocator_proto_depIdxs = []int32{
 	0,  // 0: kent.v1.AllocateRequest.encoding:type_name -> kent.v1.Encoding
 	4,  // 1: kent.v1.AllocateResponse.lease:type_name -> kent.v1.Block
-	8,  // 2: kent.v1.AllocateResponse.packed:type_name -> kent.v1.PackedIdentifiers
-	9,  // 3: kent.v1.AllocateResponse.text:type_name -> kent.v1.TextIdentifiers
+	9,  // 2: kent.v1.AllocateResponse.packed:type_name -> kent.v1.PackedIdentifiers
+	10, // 3: kent.v1.AllocateResponse.text:type_name -> kent.v1.TextIdentifiers
 	2,  // 4: kent.v1.AllocateStreamResponse.granted:type_name -> kent.v1.AllocateResponse
-	10, // 5: kent.v1.AllocateStreamResponse.refused:type_name -> google.rpc.Status
-	11, // 6: kent.v1.Block.first:type_name -> kent.v1.Uint128
+	11, // 5: kent.v1.AllocateStreamResponse.refused:type_name -> google.rpc.Status
+	12, // 6: kent.v1.Block.first:type_name -> kent.v1.Uint128
 	5,  // 7: kent.v1.Block.slot:type_name -> kent.v1.SlotConstants
 	6,  // 8: kent.v1.Block.region:type_name -> kent.v1.RegionConstants
 	7,  // 9: kent.v1.Block.series:type_name -> kent.v1.SeriesConstants
-	11, // 10: kent.v1.RegionConstants.base:type_name -> kent.v1.Uint128
-	1,  // 11: kent.v1.Allocator.Allocate:input_type -> kent.v1.AllocateRequest
-	1,  // 12: kent.v1.Allocator.AllocateStream:input_type -> kent.v1.AllocateRequest
-	2,  // 13: kent.v1.Allocator.Allocate:output_type -> kent.v1.AllocateResponse
-	3,  // 14: kent.v1.Allocator.AllocateStream:output_type -> kent.v1.AllocateStreamResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 10: kent.v1.Block.layout:type_name -> kent.v1.LayoutConstants
+	12, // 11: kent.v1.RegionConstants.base:type_name -> kent.v1.Uint128
+	1,  // 12: kent.v1.Allocator.Allocate:input_type -> kent.v1.AllocateRequest
+	1,  // 13: kent.v1.Allocator.AllocateStream:input_type -> kent.v1.AllocateRequest
+	2,  // 14: kent.v1.Allocator.Allocate:output_type -> kent.v1.AllocateResponse
+	3,  // 15: kent.v1.Allocator.AllocateStream:output_type -> kent.v1.AllocateStreamResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_allocator_proto_init() }
@@ -999,6 +1120,7 @@ func file_kent_v1_allocator_proto_init() {
 		return
 	}
 	file_kent_v1_types_proto_init()
+	file_kent_v1_allocator_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kent_v1_allocator_proto_msgTypes[1].OneofWrappers = []any{
 		(*AllocateResponse_Lease)(nil),
 		(*AllocateResponse_Packed)(nil),
@@ -1012,6 +1134,7 @@ func file_kent_v1_allocator_proto_init() {
 		(*Block_Slot)(nil),
 		(*Block_Region)(nil),
 		(*Block_Series)(nil),
+		(*Block_Layout)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1019,7 +1142,7 @@ func file_kent_v1_allocator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_allocator_proto_rawDesc), len(file_kent_v1_allocator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -62,7 +62,7 @@ export class Client {
 
   /** The source with this name, which `kent alloc` also accepts, such as `serial:GBP`. */
   source(name: `region:${string}`): Source<bigint>;
-  source(name: `serial:${string}` | `uuid${string}` | `uid11-${string}` | "xid"): Source<string>;
+  source(name: `serial:${string}` | `uuid${string}` | `uid11-${string}` | `layout:${string}` | "xid"): Source<string>;
   source(name: string): Source<string | bigint>;
   source(name: string): Source<string | bigint> {
     return this.#source<string | bigint>(name, kindOf(name));

@@ -8,7 +8,7 @@ from ._calls import Attempts, Endpoints
 from ._errors import Closed
 from ._settings import Pem, Sizes, Timeouts, settings
 from ._stock import Fences
-from .v1 import access_pb2_grpc, admin_pb2_grpc, codec_pb2_grpc, regions_pb2_grpc
+from .v1 import access_pb2_grpc, admin_pb2_grpc, codec_pb2_grpc, layouts_pb2_grpc, regions_pb2_grpc
 
 if TYPE_CHECKING:
     import os
@@ -97,6 +97,11 @@ class Base:
     def admin(self) -> admin_pb2_grpc.AdminStub:
         """The stub for operator tasks, such as status and backup."""
         return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def layouts(self) -> layouts_pb2_grpc.LayoutsStub:
+        """The stub that manages custom layouts."""
+        return layouts_pb2_grpc.LayoutsStub(self.channel())  # type: ignore[no-untyped-call]
 
     @property
     def access(self) -> access_pb2_grpc.AccessStub:

@@ -26,33 +26,35 @@ from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from kent.v1 import types_pb2 as kent_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17kent/v1/allocator.proto\x12\x07kent.v1\x1a\x17google/rpc/status.proto\x1a\x13kent/v1/types.proto\"y\n\x0f\x41llocateRequest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12#\n\x08\x65ncoding\x18\x03 \x01(\x0e\x32\x11.kent.v1.Encoding\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x0e\n\x06needed\x18\x05 \x01(\x04\"\xaf\x01\n\x10\x41llocateResponse\x12\x1f\n\x05lease\x18\x01 \x01(\x0b\x32\x0e.kent.v1.BlockH\x00\x12,\n\x06packed\x18\x02 \x01(\x0b\x32\x1a.kent.v1.PackedIdentifiersH\x00\x12(\n\x04text\x18\x04 \x01(\x0b\x32\x18.kent.v1.TextIdentifiersH\x00\x12\x13\n\x0b\x63lock_epoch\x18\x03 \x01(\x04\x42\r\n\x0bidentifiers\"x\n\x16\x41llocateStreamResponse\x12,\n\x07granted\x18\x01 \x01(\x0b\x32\x19.kent.v1.AllocateResponseH\x00\x12%\n\x07refused\x18\x02 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"\xc4\x01\n\x05\x42lock\x12\x1f\n\x05\x66irst\x18\x01 \x01(\x0b\x32\x10.kent.v1.Uint128\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12&\n\x04slot\x18\x03 \x01(\x0b\x32\x16.kent.v1.SlotConstantsH\x00\x12*\n\x06region\x18\x04 \x01(\x0b\x32\x18.kent.v1.RegionConstantsH\x00\x12*\n\x06series\x18\x05 \x01(\x0b\x32\x18.kent.v1.SeriesConstantsH\x00\x42\x0b\n\tconstants\"w\n\rSlotConstants\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x12\n\nslot_epoch\x18\x03 \x01(\x04\x12\x0c\n\x04node\x18\x04 \x01(\x06\x12\x11\n\tclock_seq\x18\x05 \x01(\r\x12\x13\n\x0b\x63luster_key\x18\x06 \x01(\x0c\"\x93\x01\n\x0fRegionConstants\x12\x0c\n\x04\x62its\x18\x01 \x01(\r\x12\x1e\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\x10.kent.v1.Uint128\x12\x13\n\x0bsuffix_bits\x18\x03 \x01(\r\x12\x15\n\rregion_number\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x14\n\x0cscramble_key\x18\x06 \x01(\x0c\"6\n\x0fSeriesConstants\x12\x0e\n\x06series\x18\x01 \x01(\t\x12\x13\n\x0b\x63luster_key\x18\x02 \x01(\x0c\"\\\n\x11PackedIdentifiers\x12\r\n\x05width\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x15\n\rfence_subject\x18\x03 \x01(\x04\x12\x13\n\x0b\x66\x65nce_token\x18\x04 \x01(\x04\"J\n\x0fTextIdentifiers\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x15\n\rfence_subject\x18\x02 \x01(\x04\x12\x13\n\x0b\x66\x65nce_token\x18\x03 \x01(\x04*`\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x45NCODING_LEASE\x10\x01\x12\x13\n\x0f\x45NCODING_PACKED\x10\x02\x12\x11\n\rENCODING_TEXT\x10\x03\x32\x9d\x01\n\tAllocator\x12?\n\x08\x41llocate\x12\x18.kent.v1.AllocateRequest\x1a\x19.kent.v1.AllocateResponse\x12O\n\x0e\x41llocateStream\x12\x18.kent.v1.AllocateRequest\x1a\x1f.kent.v1.AllocateStreamResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17kent/v1/allocator.proto\x12\x07kent.v1\x1a\x17google/rpc/status.proto\x1a\x13kent/v1/types.proto\"\x93\x01\n\x0f\x41llocateRequest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12#\n\x08\x65ncoding\x18\x03 \x01(\x0e\x32\x11.kent.v1.Encoding\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x0e\n\x06needed\x18\x05 \x01(\x04\x12\x10\n\x03tag\x18\x06 \x01(\x04H\x00\x88\x01\x01\x42\x06\n\x04_tag\"\xaf\x01\n\x10\x41llocateResponse\x12\x1f\n\x05lease\x18\x01 \x01(\x0b\x32\x0e.kent.v1.BlockH\x00\x12,\n\x06packed\x18\x02 \x01(\x0b\x32\x1a.kent.v1.PackedIdentifiersH\x00\x12(\n\x04text\x18\x04 \x01(\x0b\x32\x18.kent.v1.TextIdentifiersH\x00\x12\x13\n\x0b\x63lock_epoch\x18\x03 \x01(\x04\x42\r\n\x0bidentifiers\"x\n\x16\x41llocateStreamResponse\x12,\n\x07granted\x18\x01 \x01(\x0b\x32\x19.kent.v1.AllocateResponseH\x00\x12%\n\x07refused\x18\x02 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"\xf0\x01\n\x05\x42lock\x12\x1f\n\x05\x66irst\x18\x01 \x01(\x0b\x32\x10.kent.v1.Uint128\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12&\n\x04slot\x18\x03 \x01(\x0b\x32\x16.kent.v1.SlotConstantsH\x00\x12*\n\x06region\x18\x04 \x01(\x0b\x32\x18.kent.v1.RegionConstantsH\x00\x12*\n\x06series\x18\x05 \x01(\x0b\x32\x18.kent.v1.SeriesConstantsH\x00\x12*\n\x06layout\x18\x06 \x01(\x0b\x32\x18.kent.v1.LayoutConstantsH\x00\x42\x0b\n\tconstants\"w\n\rSlotConstants\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x12\n\nslot_epoch\x18\x03 \x01(\x04\x12\x0c\n\x04node\x18\x04 \x01(\x06\x12\x11\n\tclock_seq\x18\x05 \x01(\r\x12\x13\n\x0b\x63luster_key\x18\x06 \x01(\x0c\"\x93\x01\n\x0fRegionConstants\x12\x0c\n\x04\x62its\x18\x01 \x01(\r\x12\x1e\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\x10.kent.v1.Uint128\x12\x13\n\x0bsuffix_bits\x18\x03 \x01(\r\x12\x15\n\rregion_number\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x14\n\x0cscramble_key\x18\x06 \x01(\x0c\"6\n\x0fSeriesConstants\x12\x0e\n\x06series\x18\x01 \x01(\t\x12\x13\n\x0b\x63luster_key\x18\x02 \x01(\x0c\"e\n\x0fLayoutConstants\x12\x0e\n\x06\x66ields\x18\x01 \x01(\t\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x12\n\nslot_epoch\x18\x03 \x01(\x04\x12\x13\n\x0b\x63luster_key\x18\x04 \x01(\x0c\x12\x0b\n\x03tag\x18\x05 \x01(\x04\"\\\n\x11PackedIdentifiers\x12\r\n\x05width\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x15\n\rfence_subject\x18\x03 \x01(\x04\x12\x13\n\x0b\x66\x65nce_token\x18\x04 \x01(\x04\"J\n\x0fTextIdentifiers\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x15\n\rfence_subject\x18\x02 \x01(\x04\x12\x13\n\x0b\x66\x65nce_token\x18\x03 \x01(\x04*`\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x45NCODING_LEASE\x10\x01\x12\x13\n\x0f\x45NCODING_PACKED\x10\x02\x12\x11\n\rENCODING_TEXT\x10\x03\x32\x9d\x01\n\tAllocator\x12?\n\x08\x41llocate\x12\x18.kent.v1.AllocateRequest\x1a\x19.kent.v1.AllocateResponse\x12O\n\x0e\x41llocateStream\x12\x18.kent.v1.AllocateRequest\x1a\x1f.kent.v1.AllocateStreamResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kent.v1.allocator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENCODING']._serialized_start=1201
-  _globals['_ENCODING']._serialized_end=1297
-  _globals['_ALLOCATEREQUEST']._serialized_start=82
-  _globals['_ALLOCATEREQUEST']._serialized_end=203
-  _globals['_ALLOCATERESPONSE']._serialized_start=206
-  _globals['_ALLOCATERESPONSE']._serialized_end=381
-  _globals['_ALLOCATESTREAMRESPONSE']._serialized_start=383
-  _globals['_ALLOCATESTREAMRESPONSE']._serialized_end=503
-  _globals['_BLOCK']._serialized_start=506
-  _globals['_BLOCK']._serialized_end=702
-  _globals['_SLOTCONSTANTS']._serialized_start=704
-  _globals['_SLOTCONSTANTS']._serialized_end=823
-  _globals['_REGIONCONSTANTS']._serialized_start=826
-  _globals['_REGIONCONSTANTS']._serialized_end=973
-  _globals['_SERIESCONSTANTS']._serialized_start=975
-  _globals['_SERIESCONSTANTS']._serialized_end=1029
-  _globals['_PACKEDIDENTIFIERS']._serialized_start=1031
-  _globals['_PACKEDIDENTIFIERS']._serialized_end=1123
-  _globals['_TEXTIDENTIFIERS']._serialized_start=1125
-  _globals['_TEXTIDENTIFIERS']._serialized_end=1199
-  _globals['_ALLOCATOR']._serialized_start=1300
-  _globals['_ALLOCATOR']._serialized_end=1457
+  _globals['_ENCODING']._serialized_start=1375
+  _globals['_ENCODING']._serialized_end=1471
+  _globals['_ALLOCATEREQUEST']._serialized_start=83
+  _globals['_ALLOCATEREQUEST']._serialized_end=230
+  _globals['_ALLOCATERESPONSE']._serialized_start=233
+  _globals['_ALLOCATERESPONSE']._serialized_end=408
+  _globals['_ALLOCATESTREAMRESPONSE']._serialized_start=410
+  _globals['_ALLOCATESTREAMRESPONSE']._serialized_end=530
+  _globals['_BLOCK']._serialized_start=533
+  _globals['_BLOCK']._serialized_end=773
+  _globals['_SLOTCONSTANTS']._serialized_start=775
+  _globals['_SLOTCONSTANTS']._serialized_end=894
+  _globals['_REGIONCONSTANTS']._serialized_start=897
+  _globals['_REGIONCONSTANTS']._serialized_end=1044
+  _globals['_SERIESCONSTANTS']._serialized_start=1046
+  _globals['_SERIESCONSTANTS']._serialized_end=1100
+  _globals['_LAYOUTCONSTANTS']._serialized_start=1102
+  _globals['_LAYOUTCONSTANTS']._serialized_end=1203
+  _globals['_PACKEDIDENTIFIERS']._serialized_start=1205
+  _globals['_PACKEDIDENTIFIERS']._serialized_end=1297
+  _globals['_TEXTIDENTIFIERS']._serialized_start=1299
+  _globals['_TEXTIDENTIFIERS']._serialized_end=1373
+  _globals['_ALLOCATOR']._serialized_start=1474
+  _globals['_ALLOCATOR']._serialized_end=1631
 # @@protoc_insertion_point(module_scope)

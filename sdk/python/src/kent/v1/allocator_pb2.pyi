@@ -21,18 +21,20 @@ ENCODING_PACKED: Encoding
 ENCODING_TEXT: Encoding
 
 class AllocateRequest(_message.Message):
-    __slots__ = ("source", "count", "encoding", "request_id", "needed")
+    __slots__ = ("source", "count", "encoding", "request_id", "needed", "tag")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NEEDED_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
     source: str
     count: int
     encoding: Encoding
     request_id: str
     needed: int
-    def __init__(self, source: _Optional[str] = ..., count: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., request_id: _Optional[str] = ..., needed: _Optional[int] = ...) -> None: ...
+    tag: int
+    def __init__(self, source: _Optional[str] = ..., count: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., request_id: _Optional[str] = ..., needed: _Optional[int] = ..., tag: _Optional[int] = ...) -> None: ...
 
 class AllocateResponse(_message.Message):
     __slots__ = ("lease", "packed", "text", "clock_epoch")
@@ -55,18 +57,20 @@ class AllocateStreamResponse(_message.Message):
     def __init__(self, granted: _Optional[_Union[AllocateResponse, _Mapping]] = ..., refused: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class Block(_message.Message):
-    __slots__ = ("first", "count", "slot", "region", "series")
+    __slots__ = ("first", "count", "slot", "region", "series", "layout")
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
     SERIES_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
     first: _types_pb2.Uint128
     count: int
     slot: SlotConstants
     region: RegionConstants
     series: SeriesConstants
-    def __init__(self, first: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., count: _Optional[int] = ..., slot: _Optional[_Union[SlotConstants, _Mapping]] = ..., region: _Optional[_Union[RegionConstants, _Mapping]] = ..., series: _Optional[_Union[SeriesConstants, _Mapping]] = ...) -> None: ...
+    layout: LayoutConstants
+    def __init__(self, first: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., count: _Optional[int] = ..., slot: _Optional[_Union[SlotConstants, _Mapping]] = ..., region: _Optional[_Union[RegionConstants, _Mapping]] = ..., series: _Optional[_Union[SeriesConstants, _Mapping]] = ..., layout: _Optional[_Union[LayoutConstants, _Mapping]] = ...) -> None: ...
 
 class SlotConstants(_message.Message):
     __slots__ = ("format", "slot", "slot_epoch", "node", "clock_seq", "cluster_key")
@@ -107,6 +111,20 @@ class SeriesConstants(_message.Message):
     series: str
     cluster_key: bytes
     def __init__(self, series: _Optional[str] = ..., cluster_key: _Optional[bytes] = ...) -> None: ...
+
+class LayoutConstants(_message.Message):
+    __slots__ = ("fields", "slot", "slot_epoch", "cluster_key", "tag")
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    SLOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_KEY_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    fields: str
+    slot: int
+    slot_epoch: int
+    cluster_key: bytes
+    tag: int
+    def __init__(self, fields: _Optional[str] = ..., slot: _Optional[int] = ..., slot_epoch: _Optional[int] = ..., cluster_key: _Optional[bytes] = ..., tag: _Optional[int] = ...) -> None: ...
 
 class PackedIdentifiers(_message.Message):
     __slots__ = ("width", "data", "fence_subject", "fence_token")

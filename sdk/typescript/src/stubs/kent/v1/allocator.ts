@@ -56,7 +56,8 @@ export interface AllocateRequest {
    * - a format: "uuidv1", "uuidv6", "uuidv7", "uuidv7-draft01-ms" ("-us", "-ns"), "uuidv8-draft01-32" ("-48", "-60",
    *   "-64"), "xid", "uid11-snowish" or "uid11-ts-seq-rand";
    * - a series: "uid11-fullrand", or "serial:SYMBOL" for the EXTUUID serial numbers of a symbol;
-   * - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default".
+   * - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default";
+   * - a custom layout: "layout:NAME".
    */
   source: string;
   /** The number of identifiers, at least 1. Admin.GetStatus returns the upper limits. */
@@ -75,6 +76,11 @@ export interface AllocateRequest {
    * advice in a refusal, such as by how much to expand a region. 0 means the same as count.
    */
   needed: bigint;
+  /**
+   * The value of the field `shard` or `tag` in each identifier. Required for a layout with such a field, and not allowed
+   * for any other source.
+   */
+  tag?: bigint | undefined;
 }
 
 export interface AllocateResponse {
@@ -113,10 +119,12 @@ export interface Block {
     | undefined;
   /** The number of positions, at least 1. */
   count: bigint;
-  constants: { $case: "slot"; value: SlotConstants } | { $case: "region"; value: RegionConstants } | {
-    $case: "series";
-    value: SeriesConstants;
-  } | undefined;
+  constants:
+    | { $case: "slot"; value: SlotConstants }
+    | { $case: "region"; value: RegionConstants }
+    | { $case: "series"; value: SeriesConstants }
+    | { $case: "layout"; value: LayoutConstants }
+    | undefined;
 }
 
 /** The constants of a block of a time-based format. */
@@ -177,6 +185,19 @@ export interface SeriesConstants {
   clusterKey: Buffer;
 }
 
+/** The constants of a block of a custom layout. */
+export interface LayoutConstants {
+  /** The fields, as in Layout.fields. */
+  fields: string;
+  /** As in SlotConstants. */
+  slot: number;
+  slotEpoch: bigint;
+  /** The 16-byte key of the permutation. Empty for layouts without a field `permuted`. */
+  clusterKey: Buffer;
+  /** The value of the field `shard` or `tag`. 0 if the layout has no such field. */
+  tag: bigint;
+}
+
 export interface PackedIdentifiers {
   /**
    * The number of bytes of one identifier: 16 for UUIDs, 8 for uid11, ceil(n / 8) for the n-bit identifiers of a
@@ -207,7 +228,7 @@ export interface TextIdentifiers {
 }
 
 function createBaseAllocateRequest(): AllocateRequest {
-  return { source: "", count: 0n, encoding: 0, requestId: "", needed: 0n };
+  return { source: "", count: 0n, encoding: 0, requestId: "", needed: 0n, tag: undefined };
 }
 
 export const AllocateRequest: MessageFns<AllocateRequest> = {
@@ -232,6 +253,12 @@ export const AllocateRequest: MessageFns<AllocateRequest> = {
         throw new globalThis.Error("value provided for field message.needed of type uint64 too large");
       }
       writer.uint32(40).uint64(message.needed);
+    }
+    if (message.tag !== undefined) {
+      if (BigInt.asUintN(64, message.tag) !== message.tag) {
+        throw new globalThis.Error("value provided for field message.tag of type uint64 too large");
+      }
+      writer.uint32(48).uint64(message.tag);
     }
     return writer;
   },
@@ -289,6 +316,14 @@ export const AllocateRequest: MessageFns<AllocateRequest> = {
             message.needed = reader.uint64() as bigint;
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.tag = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -311,6 +346,7 @@ export const AllocateRequest: MessageFns<AllocateRequest> = {
     message.encoding = object.encoding ?? 0;
     message.requestId = object.requestId ?? "";
     message.needed = (object.needed !== undefined && object.needed !== null) ? BigInt(object.needed) : 0n;
+    message.tag = (object.tag !== undefined && object.tag !== null) ? BigInt(object.tag) : undefined;
     return message;
   },
 };
@@ -536,6 +572,9 @@ export const Block: MessageFns<Block> = {
       case "series":
         SeriesConstants.encode(message.constants.value, writer.uint32(42).fork()).join();
         break;
+      case "layout":
+        LayoutConstants.encode(message.constants.value, writer.uint32(50).fork()).join();
+        break;
     }
     return writer;
   },
@@ -593,6 +632,14 @@ export const Block: MessageFns<Block> = {
             message.constants = { $case: "series", value: SeriesConstants.decode(reader, reader.uint32()) };
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.constants = { $case: "layout", value: LayoutConstants.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -630,6 +677,12 @@ export const Block: MessageFns<Block> = {
       case "series": {
         if (object.constants?.value !== undefined && object.constants?.value !== null) {
           message.constants = { $case: "series", value: SeriesConstants.fromPartial(object.constants.value) };
+        }
+        break;
+      }
+      case "layout": {
+        if (object.constants?.value !== undefined && object.constants?.value !== null) {
+          message.constants = { $case: "layout", value: LayoutConstants.fromPartial(object.constants.value) };
         }
         break;
       }
@@ -945,6 +998,115 @@ export const SeriesConstants: MessageFns<SeriesConstants> = {
     const message = createBaseSeriesConstants();
     message.series = object.series ?? "";
     message.clusterKey = object.clusterKey ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseLayoutConstants(): LayoutConstants {
+  return { fields: "", slot: 0, slotEpoch: 0n, clusterKey: Buffer.alloc(0), tag: 0n };
+}
+
+export const LayoutConstants: MessageFns<LayoutConstants> = {
+  encode(message: LayoutConstants, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fields !== "") {
+      writer.uint32(10).string(message.fields);
+    }
+    if (message.slot !== 0) {
+      writer.uint32(16).uint32(message.slot);
+    }
+    if (message.slotEpoch !== 0n) {
+      if (BigInt.asUintN(64, message.slotEpoch) !== message.slotEpoch) {
+        throw new globalThis.Error("value provided for field message.slotEpoch of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.slotEpoch);
+    }
+    if (message.clusterKey.length !== 0) {
+      writer.uint32(34).bytes(message.clusterKey);
+    }
+    if (message.tag !== 0n) {
+      if (BigInt.asUintN(64, message.tag) !== message.tag) {
+        throw new globalThis.Error("value provided for field message.tag of type uint64 too large");
+      }
+      writer.uint32(40).uint64(message.tag);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LayoutConstants {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLayoutConstants();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.fields = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.slot = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.slotEpoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clusterKey = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.tag = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LayoutConstants>): LayoutConstants {
+    return LayoutConstants.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LayoutConstants>): LayoutConstants {
+    const message = createBaseLayoutConstants();
+    message.fields = object.fields ?? "";
+    message.slot = object.slot ?? 0;
+    message.slotEpoch = (object.slotEpoch !== undefined && object.slotEpoch !== null) ? BigInt(object.slotEpoch) : 0n;
+    message.clusterKey = object.clusterKey ?? Buffer.alloc(0);
+    message.tag = (object.tag !== undefined && object.tag !== null) ? BigInt(object.tag) : 0n;
     return message;
   },
 };

@@ -24,7 +24,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file kent/v1/allocator.proto.
  */
 export const file_kent_v1_allocator: GenFile = /*@__PURE__*/
-  fileDesc("ChdrZW50L3YxL2FsbG9jYXRvci5wcm90bxIHa2VudC52MSJ5Cg9BbGxvY2F0ZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEg0KBWNvdW50GAIgASgEEiMKCGVuY29kaW5nGAMgASgOMhEua2VudC52MS5FbmNvZGluZxISCgpyZXF1ZXN0X2lkGAQgASgJEg4KBm5lZWRlZBgFIAEoBCKvAQoQQWxsb2NhdGVSZXNwb25zZRIfCgVsZWFzZRgBIAEoCzIOLmtlbnQudjEuQmxvY2tIABIsCgZwYWNrZWQYAiABKAsyGi5rZW50LnYxLlBhY2tlZElkZW50aWZpZXJzSAASKAoEdGV4dBgEIAEoCzIYLmtlbnQudjEuVGV4dElkZW50aWZpZXJzSAASEwoLY2xvY2tfZXBvY2gYAyABKARCDQoLaWRlbnRpZmllcnMieAoWQWxsb2NhdGVTdHJlYW1SZXNwb25zZRIsCgdncmFudGVkGAEgASgLMhkua2VudC52MS5BbGxvY2F0ZVJlc3BvbnNlSAASJQoHcmVmdXNlZBgCIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzSABCCQoHb3V0Y29tZSLEAQoFQmxvY2sSHwoFZmlyc3QYASABKAsyEC5rZW50LnYxLlVpbnQxMjgSDQoFY291bnQYAiABKAQSJgoEc2xvdBgDIAEoCzIWLmtlbnQudjEuU2xvdENvbnN0YW50c0gAEioKBnJlZ2lvbhgEIAEoCzIYLmtlbnQudjEuUmVnaW9uQ29uc3RhbnRzSAASKgoGc2VyaWVzGAUgASgLMhgua2VudC52MS5TZXJpZXNDb25zdGFudHNIAEILCgljb25zdGFudHMidwoNU2xvdENvbnN0YW50cxIOCgZmb3JtYXQYASABKAkSDAoEc2xvdBgCIAEoDRISCgpzbG90X2Vwb2NoGAMgASgEEgwKBG5vZGUYBCABKAYSEQoJY2xvY2tfc2VxGAUgASgNEhMKC2NsdXN0ZXJfa2V5GAYgASgMIpMBCg9SZWdpb25Db25zdGFudHMSDAoEYml0cxgBIAEoDRIeCgRiYXNlGAIgASgLMhAua2VudC52MS5VaW50MTI4EhMKC3N1ZmZpeF9iaXRzGAMgASgNEhUKDXJlZ2lvbl9udW1iZXIYBCABKAQSEAoIcmV2aXNpb24YBSABKAQSFAoMc2NyYW1ibGVfa2V5GAYgASgMIjYKD1Nlcmllc0NvbnN0YW50cxIOCgZzZXJpZXMYASABKAkSEwoLY2x1c3Rlcl9rZXkYAiABKAwiXAoRUGFja2VkSWRlbnRpZmllcnMSDQoFd2lkdGgYASABKA0SDAoEZGF0YRgCIAEoDBIVCg1mZW5jZV9zdWJqZWN0GAMgASgEEhMKC2ZlbmNlX3Rva2VuGAQgASgEIkoKD1RleHRJZGVudGlmaWVycxILCgNpZHMYASADKAkSFQoNZmVuY2Vfc3ViamVjdBgCIAEoBBITCgtmZW5jZV90b2tlbhgDIAEoBCpgCghFbmNvZGluZxIYChRFTkNPRElOR19VTlNQRUNJRklFRBAAEhIKDkVOQ09ESU5HX0xFQVNFEAESEwoPRU5DT0RJTkdfUEFDS0VEEAISEQoNRU5DT0RJTkdfVEVYVBADMp0BCglBbGxvY2F0b3ISPwoIQWxsb2NhdGUSGC5rZW50LnYxLkFsbG9jYXRlUmVxdWVzdBoZLmtlbnQudjEuQWxsb2NhdGVSZXNwb25zZRJPCg5BbGxvY2F0ZVN0cmVhbRIYLmtlbnQudjEuQWxsb2NhdGVSZXF1ZXN0Gh8ua2VudC52MS5BbGxvY2F0ZVN0cmVhbVJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_google_rpc_status, file_kent_v1_types]);
+  fileDesc("ChdrZW50L3YxL2FsbG9jYXRvci5wcm90bxIHa2VudC52MSKTAQoPQWxsb2NhdGVSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRINCgVjb3VudBgCIAEoBBIjCghlbmNvZGluZxgDIAEoDjIRLmtlbnQudjEuRW5jb2RpbmcSEgoKcmVxdWVzdF9pZBgEIAEoCRIOCgZuZWVkZWQYBSABKAQSEAoDdGFnGAYgASgESACIAQFCBgoEX3RhZyKvAQoQQWxsb2NhdGVSZXNwb25zZRIfCgVsZWFzZRgBIAEoCzIOLmtlbnQudjEuQmxvY2tIABIsCgZwYWNrZWQYAiABKAsyGi5rZW50LnYxLlBhY2tlZElkZW50aWZpZXJzSAASKAoEdGV4dBgEIAEoCzIYLmtlbnQudjEuVGV4dElkZW50aWZpZXJzSAASEwoLY2xvY2tfZXBvY2gYAyABKARCDQoLaWRlbnRpZmllcnMieAoWQWxsb2NhdGVTdHJlYW1SZXNwb25zZRIsCgdncmFudGVkGAEgASgLMhkua2VudC52MS5BbGxvY2F0ZVJlc3BvbnNlSAASJQoHcmVmdXNlZBgCIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzSABCCQoHb3V0Y29tZSLwAQoFQmxvY2sSHwoFZmlyc3QYASABKAsyEC5rZW50LnYxLlVpbnQxMjgSDQoFY291bnQYAiABKAQSJgoEc2xvdBgDIAEoCzIWLmtlbnQudjEuU2xvdENvbnN0YW50c0gAEioKBnJlZ2lvbhgEIAEoCzIYLmtlbnQudjEuUmVnaW9uQ29uc3RhbnRzSAASKgoGc2VyaWVzGAUgASgLMhgua2VudC52MS5TZXJpZXNDb25zdGFudHNIABIqCgZsYXlvdXQYBiABKAsyGC5rZW50LnYxLkxheW91dENvbnN0YW50c0gAQgsKCWNvbnN0YW50cyJ3Cg1TbG90Q29uc3RhbnRzEg4KBmZvcm1hdBgBIAEoCRIMCgRzbG90GAIgASgNEhIKCnNsb3RfZXBvY2gYAyABKAQSDAoEbm9kZRgEIAEoBhIRCgljbG9ja19zZXEYBSABKA0SEwoLY2x1c3Rlcl9rZXkYBiABKAwikwEKD1JlZ2lvbkNvbnN0YW50cxIMCgRiaXRzGAEgASgNEh4KBGJhc2UYAiABKAsyEC5rZW50LnYxLlVpbnQxMjgSEwoLc3VmZml4X2JpdHMYAyABKA0SFQoNcmVnaW9uX251bWJlchgEIAEoBBIQCghyZXZpc2lvbhgFIAEoBBIUCgxzY3JhbWJsZV9rZXkYBiABKAwiNgoPU2VyaWVzQ29uc3RhbnRzEg4KBnNlcmllcxgBIAEoCRITCgtjbHVzdGVyX2tleRgCIAEoDCJlCg9MYXlvdXRDb25zdGFudHMSDgoGZmllbGRzGAEgASgJEgwKBHNsb3QYAiABKA0SEgoKc2xvdF9lcG9jaBgDIAEoBBITCgtjbHVzdGVyX2tleRgEIAEoDBILCgN0YWcYBSABKAQiXAoRUGFja2VkSWRlbnRpZmllcnMSDQoFd2lkdGgYASABKA0SDAoEZGF0YRgCIAEoDBIVCg1mZW5jZV9zdWJqZWN0GAMgASgEEhMKC2ZlbmNlX3Rva2VuGAQgASgEIkoKD1RleHRJZGVudGlmaWVycxILCgNpZHMYASADKAkSFQoNZmVuY2Vfc3ViamVjdBgCIAEoBBITCgtmZW5jZV90b2tlbhgDIAEoBCpgCghFbmNvZGluZxIYChRFTkNPRElOR19VTlNQRUNJRklFRBAAEhIKDkVOQ09ESU5HX0xFQVNFEAESEwoPRU5DT0RJTkdfUEFDS0VEEAISEQoNRU5DT0RJTkdfVEVYVBADMp0BCglBbGxvY2F0b3ISPwoIQWxsb2NhdGUSGC5rZW50LnYxLkFsbG9jYXRlUmVxdWVzdBoZLmtlbnQudjEuQWxsb2NhdGVSZXNwb25zZRJPCg5BbGxvY2F0ZVN0cmVhbRIYLmtlbnQudjEuQWxsb2NhdGVSZXF1ZXN0Gh8ua2VudC52MS5BbGxvY2F0ZVN0cmVhbVJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_google_rpc_status, file_kent_v1_types]);
 
 /**
  * @generated from message kent.v1.AllocateRequest
@@ -35,7 +35,8 @@ export type AllocateRequest = Message<"kent.v1.AllocateRequest"> & {
    * - a format: "uuidv1", "uuidv6", "uuidv7", "uuidv7-draft01-ms" ("-us", "-ns"), "uuidv8-draft01-32" ("-48", "-60",
    *   "-64"), "xid", "uid11-snowish" or "uid11-ts-seq-rand";
    * - a series: "uid11-fullrand", or "serial:SYMBOL" for the EXTUUID serial numbers of a symbol;
-   * - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default".
+   * - a region: "region:NAME@SPACE", or "region:NAME" for a region of the space "default";
+   * - a custom layout: "layout:NAME".
    *
    * @generated from field: string source = 1;
    */
@@ -71,6 +72,14 @@ export type AllocateRequest = Message<"kent.v1.AllocateRequest"> & {
    * @generated from field: uint64 needed = 5;
    */
   needed: bigint;
+
+  /**
+   * The value of the field `shard` or `tag` in each identifier. Required for a layout with such a field, and not allowed
+   * for any other source.
+   *
+   * @generated from field: optional uint64 tag = 6;
+   */
+  tag?: bigint | undefined;
 };
 
 /**
@@ -202,6 +211,12 @@ export type Block = Message<"kent.v1.Block"> & {
      */
     value: SeriesConstants;
     case: "series";
+  } | {
+    /**
+     * @generated from field: kent.v1.LayoutConstants layout = 6;
+     */
+    value: LayoutConstants;
+    case: "layout";
   } | { case: undefined; value?: undefined };
 };
 
@@ -359,6 +374,53 @@ export const SeriesConstantsSchema: GenMessage<SeriesConstants> = /*@__PURE__*/
   messageDesc(file_kent_v1_allocator, 6);
 
 /**
+ * The constants of a block of a custom layout.
+ *
+ * @generated from message kent.v1.LayoutConstants
+ */
+export type LayoutConstants = Message<"kent.v1.LayoutConstants"> & {
+  /**
+   * The fields, as in Layout.fields.
+   *
+   * @generated from field: string fields = 1;
+   */
+  fields: string;
+
+  /**
+   * As in SlotConstants.
+   *
+   * @generated from field: uint32 slot = 2;
+   */
+  slot: number;
+
+  /**
+   * @generated from field: uint64 slot_epoch = 3;
+   */
+  slotEpoch: bigint;
+
+  /**
+   * The 16-byte key of the permutation. Empty for layouts without a field `permuted`.
+   *
+   * @generated from field: bytes cluster_key = 4;
+   */
+  clusterKey: Uint8Array;
+
+  /**
+   * The value of the field `shard` or `tag`. 0 if the layout has no such field.
+   *
+   * @generated from field: uint64 tag = 5;
+   */
+  tag: bigint;
+};
+
+/**
+ * Describes the message kent.v1.LayoutConstants.
+ * Use `create(LayoutConstantsSchema)` to create a new message.
+ */
+export const LayoutConstantsSchema: GenMessage<LayoutConstants> = /*@__PURE__*/
+  messageDesc(file_kent_v1_allocator, 7);
+
+/**
  * @generated from message kent.v1.PackedIdentifiers
  */
 export type PackedIdentifiers = Message<"kent.v1.PackedIdentifiers"> & {
@@ -399,7 +461,7 @@ export type PackedIdentifiers = Message<"kent.v1.PackedIdentifiers"> & {
  * Use `create(PackedIdentifiersSchema)` to create a new message.
  */
 export const PackedIdentifiersSchema: GenMessage<PackedIdentifiers> = /*@__PURE__*/
-  messageDesc(file_kent_v1_allocator, 7);
+  messageDesc(file_kent_v1_allocator, 8);
 
 /**
  * @generated from message kent.v1.TextIdentifiers
@@ -432,7 +494,7 @@ export type TextIdentifiers = Message<"kent.v1.TextIdentifiers"> & {
  * Use `create(TextIdentifiersSchema)` to create a new message.
  */
 export const TextIdentifiersSchema: GenMessage<TextIdentifiers> = /*@__PURE__*/
-  messageDesc(file_kent_v1_allocator, 8);
+  messageDesc(file_kent_v1_allocator, 9);
 
 /**
  * @generated from enum kent.v1.Encoding
