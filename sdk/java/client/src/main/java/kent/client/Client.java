@@ -18,6 +18,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import kent.v1.AccessGrpc;
 import kent.v1.AdminGrpc;
 import kent.v1.CodecGrpc;
+import kent.v1.LayoutsGrpc;
 import kent.v1.RegionsGrpc;
 import org.jspecify.annotations.Nullable;
 
@@ -193,6 +194,11 @@ public final class Client implements AutoCloseable {
     /** The stub for operator tasks, such as status and backup. */
     public AdminGrpc.AdminBlockingStub admin() {
         return AdminGrpc.newBlockingStub(channel());
+    }
+
+    /** The stub that manages custom layouts. */
+    public LayoutsGrpc.LayoutsBlockingStub layouts() {
+        return LayoutsGrpc.newBlockingStub(channel());
     }
 
     /** The stub for tokens, roles and budgets. */
