@@ -25,7 +25,7 @@ use self::waiting::{Ends, Waiting};
 use crate::args::AllocArgs;
 use crate::connect::{request, request_timeout};
 use crate::failure::{Failure, rounded};
-use crate::layout::Known;
+use crate::known_layout::Known;
 use crate::names;
 use crate::notice;
 use crate::number::{self, Form};

@@ -14,7 +14,7 @@ use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
 use crate::failure::{Failure, InvalidId};
-use crate::layout::Known;
+use crate::known_layout::Known;
 use crate::lines::{InvalidLines, Lines};
 use crate::number;
 use crate::output::{Out, Palette, Role};

@@ -3,10 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kent_client::{Client, Daemon};
-use kent_codec::{Inspection, VerbError, inspect_layout};
 use kent_ids::{
-    ClockSeq, ClusterKey, Node, Slot, SlotConstants, SlotEpoch, UnixNanos,
-    layout::{Granted, Layout, LayoutConstants, Preset, Spelling},
+    UnixNanos,
+    layout::{Preset, Spelling},
 };
 use kent_proto::v1::{self, CreateLayoutRequest, DeleteLayoutRequest, GetLayoutRequest, ListLayoutsRequest};
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use crate::args::{LayoutCommand, LayoutCreateArgs};
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::inspect;
-use crate::number::Form;
+use crate::known_layout::Known;
 use crate::output::{Out, Palette};
 use crate::table::{Cell, Table, facts};
 
@@ -37,57 +36,6 @@ pub(crate) async fn run(command: &LayoutCommand, client: &Client, out: &mut Out)
                 false => out.text(&format!("layout {name} is deleted\n")),
             }
         }
-    }
-}
-
-/// Returns a layout of the daemon.
-pub(crate) async fn get(name: &str, daemon: &Daemon) -> Result<Known, Failure> {
-    let message = GetLayoutRequest { name: name.to_owned() };
-    Known::of(&daemon.layouts().get_layout(request(message)).await?.into_inner())
-}
-
-/// A layout of the daemon, parsed.
-#[derive(Debug)]
-pub(crate) struct Known {
-    name: String,
-    layout: Layout,
-    spelling: Spelling,
-}
-
-impl Known {
-    /// Parses the message of a layout.
-    pub(crate) fn of(message: &v1::Layout) -> Result<Self, Failure> {
-        let unknown = || Failure::Answer(format!("this version of kent cannot read the layout {:?}", message.name));
-        Ok(Self {
-            name: message.name.clone(),
-            layout: message.fields.parse().map_err(|_| unknown())?,
-            spelling: message.text.parse().map_err(|_| unknown())?,
-        })
-    }
-
-    /// Returns how identifiers are written.
-    pub(crate) fn form(self) -> Form {
-        Form::Layout(self.spelling, self.layout.bits())
-    }
-
-    /// Explains an identifier.
-    pub(crate) fn inspect(&self, text: &str) -> Result<Inspection, VerbError> {
-        inspect_layout(text, &format!("layout:{}", self.name), &self.layout, &self.spelling)
-    }
-
-    /// Returns an identifier that slot 0 could issue at `now`, or `None` after the end of the layout's time.
-    fn example(&self, now: UnixNanos) -> Option<String> {
-        let slot = Slot::new(0).ok()?;
-        let granted = Granted::Slot(SlotConstants {
-            slot,
-            epoch: SlotEpoch::new(0),
-            node: Node::for_slot(0, slot),
-            clock_seq: ClockSeq::from_random(0),
-            key: ClusterKey::new([0; 16]),
-        });
-        let constants = LayoutConstants { layout: self.layout.clone(), granted, tag: 0 };
-        let value = Layout::encode(&constants, self.layout.line()?.floor(now)?, 0).ok()?;
-        Some(self.spelling.text(value, self.layout.bits()))
     }
 }
 
@@ -240,6 +188,8 @@ fn now() -> UnixNanos {
 
 #[cfg(test)]
 mod tests {
+    use kent_ids::layout::Layout;
+
     use super::*;
 
     fn message(fields: &str, text: &str) -> v1::Layout {

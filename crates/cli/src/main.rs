@@ -29,6 +29,7 @@ mod free;
 mod history;
 mod inspect;
 mod interrupt;
+mod known_layout;
 mod layout;
 mod lines;
 mod list;
@@ -155,7 +156,8 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
             None => match args.layout_name() {
                 Some(name) => {
                     let client = client(&global, &settings)?;
-                    let layout = runtime()?.block_on(async { layout::get(name, &client.connect().await?).await })?;
+                    let layout =
+                        runtime()?.block_on(async { known_layout::get(name, &client.connect().await?).await })?;
                     inspect::run(&args, None, Some(&layout), out)
                 }
                 None => inspect::run(&args, None, None, out),
