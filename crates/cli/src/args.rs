@@ -166,7 +166,7 @@ pub(crate) enum DaemonCommand {
     #[command(subcommand, after_help = SERIES_HELP)]
     Series(SeriesCommand),
     #[command(subcommand, after_help = LAYOUT_HELP)]
-    Layout(Box<LayoutCommand>),
+    Layout(LayoutCommand),
     #[command(subcommand, after_help = TABLE_HELP)]
     Table(TableCommand),
     Watch(WatchArgs),

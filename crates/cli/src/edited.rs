@@ -14,7 +14,7 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Region(command) => of_region(command),
         DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
-        DaemonCommand::Layout(command) => match &**command {
+        DaemonCommand::Layout(command) => match command {
             LayoutCommand::Create(args) if args.dry_run => None,
             LayoutCommand::Create(_) | LayoutCommand::Delete { .. } => shown_by("kent layout ls"),
             LayoutCommand::Ls | LayoutCommand::Show { .. } | LayoutCommand::Presets => None,

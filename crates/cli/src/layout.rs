@@ -181,6 +181,8 @@ fn to_json(layout: &v1::Layout) -> Value {
     })
 }
 
+/// The time of this machine, for the example.
+#[expect(clippy::disallowed_methods, reason = "only shows an example")]
 fn now() -> UnixNanos {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UnixNanos::new(i128::try_from(since.as_nanos()).unwrap_or(i128::MAX))

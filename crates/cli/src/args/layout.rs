@@ -26,7 +26,7 @@ pub(crate) enum LayoutCommand {
     },
     /// Create a layout. A layout never changes.
     #[command(after_help = CREATE_HELP)]
-    Create(LayoutCreateArgs),
+    Create(Box<LayoutCreateArgs>),
     /// Delete a layout from which nothing was ever issued.
     #[command(visible_alias = "rm", after_help = "Example:\n  kent layout delete orders")]
     Delete {
