@@ -137,8 +137,8 @@ pub(crate) enum Command {
     /// Encode and decode identifiers for other programs: one JSON answer per JSON line, in order. Needs no daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,
-    /// Print a completion script for a shell. It completes commands, options, and the names of regions, spaces and
-    /// series.
+    /// Print a completion script for a shell. It completes commands, options, and the names of regions, spaces,
+    /// series and layouts.
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell that will run the script.

@@ -1,4 +1,4 @@
-//! Shell completion, including the names of regions, spaces, series and contexts.
+//! Shell completion, including the names of regions, spaces, series, layouts and contexts.
 //!
 //! The script that `kent completions SHELL` prints makes the shell run `kent` with the environment variable
 //! [`VARIABLE`] and the words of the command line. The answer lists the possible words at the cursor. Names among them
@@ -18,8 +18,8 @@ use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
 use kent_access::Action;
 use kent_client::tonic::{Request, Status};
 use kent_client::{Client, Daemon};
-use kent_ids::{DEFAULT_SPACE, Format};
-use kent_proto::v1::{ListRegionsRequest, ListSeriesRequest, ListSpacesRequest};
+use kent_ids::{DEFAULT_SPACE, Format, layout::Preset};
+use kent_proto::v1::{ListLayoutsRequest, ListRegionsRequest, ListSeriesRequest, ListSpacesRequest};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -133,6 +133,8 @@ enum Named {
     Region,
     Space,
     Series,
+    Layout,
+    Preset,
     Source,
     Context,
     Token,
@@ -155,6 +157,8 @@ impl Named {
             ("region", _, "name") | (_, _, "split_donor") => Some(Self::Region),
             ("space", _, "name") | (_, _, "space") => Some(Self::Space),
             ("series", _, "series") => Some(Self::Series),
+            ("layout", _, "name") => Some(Self::Layout),
+            ("layout", _, "preset") => Some(Self::Preset),
             ("token", _, "id" | "ids") => Some(Self::Token),
             ("role", _, "name") | (_, _, "roles") => Some(Self::Role),
             ("budget", _, "holder") => Some(Self::Holder),
@@ -246,6 +250,7 @@ impl Names<'_> {
         let formats = || Format::all().map(|format| format.token().to_string()).chain(["uid11-fullrand".to_owned()]);
         let constants: Vec<String> = match (named, self.typed.split_once(':')) {
             (Named::Source, _) => formats().collect(),
+            (Named::Preset, _) => Preset::all().map(|preset| preset.name.to_owned()).collect(),
             (Named::Permission, None) => Action::ALL.iter().map(|action| format!("{action}:")).collect(),
             (Named::Permission, Some((action, _))) => {
                 let resources = ["*".to_owned()].into_iter().chain(formats());
@@ -262,6 +267,7 @@ impl Names<'_> {
     async fn add_resources(&mut self, daemon: &Daemon) -> Result<(), Status> {
         let Some((action, resource)) = self.typed.split_once(':') else { return Ok(()) };
         self.add_spaces(&format!("{action}:space:"), daemon).await?;
+        self.add_layouts(&format!("{action}:layout:"), daemon).await?;
         // Until the user has typed the name of a space, complete the regions of the default space.
         let space = resource.strip_prefix("region:").and_then(|name| name.rsplit_once('/')).map(|(space, _)| space);
         match space {
@@ -276,10 +282,12 @@ impl Names<'_> {
             Named::Region => self.add_regions("", space, &daemon).await,
             Named::Space => self.add_spaces("", &daemon).await,
             Named::Series => self.add_series(&daemon).await,
+            Named::Layout => self.add_layouts("", &daemon).await,
             Named::Source => match self.typed.split_once('@') {
                 Some((region, _)) => self.add_spaces(&format!("{region}@"), &daemon).await,
                 None => {
                     self.add_regions("region:", space, &daemon).await.ok()?;
+                    self.add_layouts("layout:", &daemon).await.ok()?;
                     self.add_series(&daemon).await
                 }
             },
@@ -291,7 +299,7 @@ impl Names<'_> {
             Named::Request => return self.add_all(request::ids(space, &daemon).await.ok()?),
             Named::Role => return self.add_all(access::role_names(&daemon).await.ok()?),
             Named::Permission => self.add_resources(&daemon).await,
-            Named::Context => Ok(()),
+            Named::Context | Named::Preset => Ok(()),
         }
         .ok()
     }
@@ -328,6 +336,13 @@ impl Names<'_> {
         }
     }
 
+    async fn add_layouts(&mut self, before: &str, daemon: &Daemon) -> Result<(), Status> {
+        let listed = daemon.layouts().list_layouts(ListLayoutsRequest {}).await?.into_inner();
+        // OK because the limit on names only saves time.
+        let _ = listed.layouts.into_iter().all(|layout| self.add(format!("{before}{}", layout.name)));
+        Ok(())
+    }
+
     async fn add_series(&mut self, daemon: &Daemon) -> Result<(), Status> {
         let mut pages = daemon.admin().list_series(Request::new(ListSeriesRequest {})).await?.into_inner();
         while let Some(page) = pages.message().await? {
@@ -358,6 +373,9 @@ mod tests {
             ("kent", "alloc", "source", Some(Named::Source)),
             ("series", "forget", "series", Some(Named::Series)),
             ("series", "create", "series", None),
+            ("layout", "show", "name", Some(Named::Layout)),
+            ("layout", "create", "name", None),
+            ("layout", "create", "preset", Some(Named::Preset)),
             ("context", "use", "name", Some(Named::Context)),
             ("token", "revoke", "ids", Some(Named::Token)),
             ("token", "rotate", "id", Some(Named::Token)),

@@ -14,6 +14,7 @@ fn operator() -> Operator {
         "space create parts --bits 32",
         "region create bolts --suffix 8 --space parts",
         "series create serial:GBP",
+        "layout create tweets --preset snowflake-twitter",
     ] {
         operator.kent(command);
     }
@@ -61,6 +62,10 @@ fn ok_names_are_completed_from_the_daemon() {
         ("kent alloc reg", &["region:invoices", "region:orders", "region:orders-eu"]),
         ("kent alloc --space parts region:", &["region:bolts"]),
         ("kent alloc region:bolts@p", &["region:bolts@parts"]),
+        ("kent alloc lay", &["layout:tweets"]),
+        ("kent layout show t", &["tweets"]),
+        ("kent layout create t", &[]),
+        ("kent layout create x --preset snowflake-t", &["snowflake-twitter"]),
         ("kent alloc uuidv7-", &["uuidv7-draft01-ms", "uuidv7-draft01-us", "uuidv7-draft01-ns"]),
         ("kent regi", &["region"]),
     ] {
