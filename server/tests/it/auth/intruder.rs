@@ -100,8 +100,15 @@ async fn err_a_token_without_rights_gets_nothing_from_any_method() {
     let powerless = guarded.token(&["allocate:serial:NOTHING"]).await;
     for method in methods() {
         let answer = call(&guarded.daemon, &method, powerless.send(()).metadata().clone()).await;
-        // These methods return only facts about the caller or the API, or facts that every client needs.
-        let open = ["/grpc.", "/kent.v1.Access/WhoAmI", "/kent.v1.Admin/GetStatus", "/kent.v1.Regions/ListSpaces"];
+        // These methods return only facts about the caller or the API, facts that every client needs, or lists of what
+        // the caller may read.
+        let open = [
+            "/grpc.",
+            "/kent.v1.Access/WhoAmI",
+            "/kent.v1.Admin/GetStatus",
+            "/kent.v1.Regions/ListSpaces",
+            "/kent.v1.Layouts/ListLayouts",
+        ];
         let is_open = open.iter().any(|open| method.starts_with(open));
         // An empty stream may be answered, and an empty request may be refused as invalid before the permission check.
         let is_stream = method == "/kent.v1.Allocator/AllocateStream";
