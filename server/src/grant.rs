@@ -236,7 +236,7 @@ impl Grants {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
             Wait::Budget(account, strict) => self.reserve_budget(request, caller, (account, strict), wait_limit).await,
-            Wait::Layout(name) => self.reserved(self.layouts.clone().open(name), wait_limit).await,
+            Wait::Layout(name) => self.reserved(self.layouts.clone().open(name, request.clone()), wait_limit).await,
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
         }
     }

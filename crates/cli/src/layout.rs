@@ -114,10 +114,10 @@ fn describe(message: &v1::Layout, now: UnixNanos, palette: Palette) -> Result<St
         ));
     }
     if !message.created_by.is_empty() {
-        rows.push(("created by", message.created_by.clone()));
+        rows.push(("created by", message.created_by.replace(char::is_control, " ")));
     }
     if !message.description.is_empty() {
-        rows.push(("description", message.description.clone()));
+        rows.push(("description", message.description.replace(char::is_control, " ")));
     }
     let mut text = facts(&rows, palette);
     let example = known.example(now).and_then(|example| known.inspect(&example).ok());

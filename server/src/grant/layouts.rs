@@ -64,8 +64,9 @@ impl LayoutGrants {
         self.used.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Reads a layout, and marks it as used, so that this daemon may grant from it.
-    pub(super) async fn open(self, name: String) -> Result<(), AllocateError> {
+    /// Reads a layout, and marks it as used, so that this daemon may grant from it. A request with a wrong tag is refused
+    /// before that.
+    pub(super) async fn open(self, name: String, request: AllocateInput) -> Result<(), AllocateError> {
         for _ in 0..ATTEMPTS {
             let Some((stored, version)) = self.read(&name).await? else {
                 return Err(AllocateError::NoSuchLayout { name });
@@ -74,6 +75,7 @@ impl LayoutGrants {
                 self.insert(name, stored);
                 return Ok(());
             }
+            tag_of(&request, &stored.layout)?;
             // Commit, then read again: if the answer was lost, the record tells whether the mark is there.
             self.put(&name, version, &StoredLayout { used: true, ..stored }).await?;
         }
@@ -87,21 +89,22 @@ impl LayoutGrants {
         (author, now): (String, UnixNanos),
     ) -> Result<ListedLayout, LayoutError> {
         let LayoutInput { name, layout, spelling, description, validate_only } = input;
-        let in_use = self.slots_in_use().await?;
-        let safe = match layout.check(in_use, now)? {
-            safe @ Safe::Timed { .. } => safe,
-            Safe::Counted { .. } => return Err(LayoutError::NoTime),
-        };
+        let in_use = self.slots_in_use(now).await?;
+        let safe = layout.check(in_use, now);
         let created_ms = i64::try_from(now.get() / 1_000_000).unwrap_or(i64::MAX);
         let new = StoredLayout { layout, spelling, description, created_by: author, created_ms, used: false };
         for _ in 0..ATTEMPTS {
             if let Some((stored, _)) = self.read(&name).await? {
                 let is_same = (&stored.layout, &stored.spelling) == (&new.layout, &new.spelling);
                 return match is_same {
-                    true => Ok(ListedLayout { name, stored, safe: Some(safe) }),
+                    true => Ok(ListedLayout { name, stored, safe: safe.ok() }),
                     false => Err(LayoutError::Exists { name }),
                 };
             }
+            let safe = match safe? {
+                safe @ Safe::Timed { .. } => safe,
+                Safe::Counted { .. } => return Err(LayoutError::NoTime),
+            };
             if self.read_all().await?.len() >= LAYOUTS_MAX {
                 return Err(LayoutError::TooMany { max: LAYOUTS_MAX });
             }
@@ -121,7 +124,9 @@ impl LayoutGrants {
         for _ in 0..ATTEMPTS {
             let read = self.read(name).await?;
             // If the answer of an earlier attempt was lost, and that version is gone, then the attempt succeeded.
-            if let Some((listed, _)) = tried.take_if(|(_, version)| read.as_ref().is_none_or(|(_, now)| now != version))
+            let is_gone = |(_, version): &mut (_, Version)| read.as_ref().is_none_or(|(_, now)| now != version);
+            if let Some((listed, _)) = tried.take_if(is_gone)
+                && read.as_ref().is_none_or(|(now, _)| !now.used)
             {
                 return Ok(listed);
             }
@@ -150,13 +155,13 @@ impl LayoutGrants {
     pub(crate) async fn get(&self, name: &str, now: UnixNanos) -> Result<ListedLayout, LayoutError> {
         let missing = || LayoutError::NoSuchLayout { name: name.to_owned() };
         let (stored, _) = self.read(name).await?.ok_or_else(missing)?;
-        let safe = self.is_safe(&stored.layout, now).await?;
+        let safe = stored.layout.check(self.slots_in_use(now).await?, now).ok();
         Ok(ListedLayout { name: name.to_owned(), stored, safe })
     }
 
     /// Returns all layouts, by name.
     pub(crate) async fn list(&self, now: UnixNanos) -> Result<Vec<ListedLayout>, LayoutError> {
-        let in_use = self.slots_in_use().await?;
+        let in_use = self.slots_in_use(now).await?;
         let listed = |(name, stored): (String, StoredLayout)| {
             let safe = stored.layout.check(in_use, now).ok();
             ListedLayout { name, stored, safe }
@@ -164,15 +169,13 @@ impl LayoutGrants {
         Ok(self.read_all().await?.into_iter().map(listed).collect())
     }
 
-    async fn is_safe(&self, layout: &Layout, now: UnixNanos) -> Result<Option<Safe>, StoreFailure> {
-        Ok(layout.check(self.slots_in_use().await?, now).ok())
-    }
-
-    /// The number of slots that a new layout must be able to hold: one more than the highest slot with a record.
-    async fn slots_in_use(&self) -> Result<u8, StoreFailure> {
+    /// The number of slots that a new layout must be able to hold: one more than the highest slot that is reserved now.
+    async fn slots_in_use(&self, now: UnixNanos) -> Result<u8, StoreFailure> {
         let mut in_use = 1;
-        for (key, _) in self.store.scan(&keys::SLOTS).await? {
-            in_use = in_use.max(keys::parse_slot(&key)?.get() + 1);
+        for (key, versioned) in self.store.scan(&keys::SLOTS).await? {
+            if stored::decode_slot(&versioned.value)?.reserved_until.nanos() > now {
+                in_use = in_use.max(keys::parse_slot(&key)?.get() + 1);
+            }
         }
         Ok(in_use)
     }

@@ -150,6 +150,8 @@ pub struct Restore {
     pub disabled_tokens: usize,
     /// The number of budgets whose use since the backup is unknown.
     pub marked_budgets: usize,
+    /// The number of layouts that are marked as used, because they may have issued since the backup.
+    pub used_layouts: usize,
     /// The archive to restore, if the source is one; in this case nothing was lost.
     pub archive: Option<FromArchive>,
     /// Whether the source is an archive that is restored as a backup.

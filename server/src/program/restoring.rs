@@ -122,6 +122,13 @@ fn print_callers(restore: &Restore) {
             counted_be(restore.disabled_tokens, "token")
         );
     }
+    if restore.used_layouts > 0 {
+        println!(
+            "layouts: {} marked as used. Create each layout that was created since the backup again, with the same fields, before \
+             another layout gets its name",
+            counted_be(restore.used_layouts, "layout")
+        );
+    }
     if restore.marked_budgets > 0 {
         println!(
             "{} counted as of the backup: later use is not known. Lower each total by the number that may have been used since (kent budget \

@@ -333,13 +333,14 @@ impl<'a> Call<'a> {
             response.extensions_mut().insert(Issued { block, form, clock_epoch });
             return response;
         }
-        // The text of a layout can have any length, so its answer is created as a whole.
-        let is_layout = granted.block.layout_constants().is_some();
         let pieces = match input.encoding {
             Encoding::Packed if count > PACKED_WHOLE => Pieces::packed(&granted.block, granted.clock_epoch),
-            Encoding::Text if count > TEXT_WHOLE && !is_layout => {
-                let form = self.engine.grants().text_form(&input.source);
-                Pieces::texts(&granted.block, form, granted.clock_epoch)
+            Encoding::Text if count > TEXT_WHOLE => {
+                let (grants, block) = (self.engine.grants(), &granted.block);
+                match grants.spelling(&input.source) {
+                    Some(layout) => Pieces::spelled(block, &layout.spelling, granted.clock_epoch),
+                    None => Pieces::texts(block, grants.text_form(&input.source), granted.clock_epoch),
+                }
             }
             _ => return Response::new(self.respond(granted, input)),
         };

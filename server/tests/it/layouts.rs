@@ -24,6 +24,8 @@ use super::{
     operator::Operator,
 };
 
+/// A layout that holds only eight slots.
+const NARROW: &str = "time:41:1ms@2020-01-01 slot:3 counter:12";
 const TWITTER: &str = "zero:1 time:41:1ms@2010-11-04T01:42:54.657Z slot:10 counter:12";
 
 impl Daemon {
@@ -244,6 +246,10 @@ async fn ok_each_request_supplies_the_tag_of_a_layout_that_has_one() {
     make(&daemon, "shards", "time:41:1ms@2020-01-01 shard:5 slot:6 counter:12").await;
     make(&daemon, "plain", TWITTER).await;
     let ask = |source: &str, tag| AllocateRequest { tag, ..request(source, 2, Encoding::Packed) };
+    // A request that is refused does not use the layout.
+    daemon.allocator().allocate(ask("layout:shards", None)).await.expect_err("no tag");
+    let get = GetLayoutRequest { name: "shards".to_owned() };
+    assert!(!daemon.layouts().get_layout(get).await.expect("there").into_inner().used);
     let reply = daemon.allocator().allocate(ask("layout:shards", Some(31))).await.expect("granted");
     assert!(identifiers(reply.get_ref()).iter().all(|id| id >> 18 & 31 == 31));
     for (source, tag, expected) in [
@@ -334,20 +340,30 @@ async fn ok_a_restored_store_keeps_its_layouts_and_repeats_nothing() {
     let (old, file, new) = (dir.path().join("old"), dir.path().join("kent.backup"), dir.path().join("new"));
     let daemon = Daemon::start(&old);
     make(&daemon, "orders", TWITTER).await;
+    make(&daemon, "narrow", NARROW).await;
     let mut received = Received { layouts: vec![("orders".to_owned(), TWITTER.to_owned())], seen: HashSet::new() };
     let take = async |daemon: &Daemon, received: &mut Received| {
         let reply =
             daemon.allocator().allocate(request("layout:orders", 900, Encoding::Packed)).await.expect("granted");
         received.record(0, &identifiers(reply.get_ref()));
     };
-    take(&daemon, &mut received).await;
+    // The backup does not show that the layout is used.
     backup(&daemon, &file).await;
     take(&daemon, &mut received).await;
     daemon.kill();
     let restored = restore(&file, &new, &["--clock-error", "0s", "--yes"]);
     assert!(restored.status.success(), "{}", said(&restored));
+    assert!(said(&restored).contains("layouts: 2 layouts are marked as used."), "{}", said(&restored));
     let daemon = Daemon::start(&new);
     take(&daemon, &mut received).await;
+    for name in ["orders", "narrow"] {
+        let delete = DeleteLayoutRequest { name: name.to_owned() };
+        let used = daemon.layouts().delete_layout(delete).await.expect_err("it may have issued since the backup");
+        assert_eq!(reason(&used), "LAYOUT_USED");
+    }
+    // All slots were reserved for a moment, but a layout with few slots can be created again.
+    make(&daemon, "narrow", NARROW).await;
+    make(&daemon, "narrow-2", NARROW).await;
 }
 
 #[test]

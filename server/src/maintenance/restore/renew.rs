@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos};
 use kent_issue::{Forgotten, HolderId, SlotRecord, series_pace};
-use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts};
+use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts, StoredLayout};
 use kent_regions::{Change, Count, Kind, Order, Region, RegionNumber, Revision};
 use kent_store::Key;
 
@@ -39,6 +39,7 @@ impl Restore {
             sealed: 0,
             disabled_tokens: 0,
             marked_budgets: 0,
+            used_layouts: 0,
             archive: None,
             is_archive_as_backup: false,
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
@@ -50,6 +51,7 @@ impl Restore {
         // The new store is written with this program's schema.
         restore.records.remove(&keys::IN_FORCE);
         restore.move_series(copy)?;
+        restore.mark_layouts(copy).map_err(StoreFailure::from)?;
         let spaces: Vec<(Key, Vec<u8>)> = restore.with_prefix(&keys::SPACES);
         let mut names = BTreeMap::new();
         for (key, value) in spaces {
@@ -102,6 +104,19 @@ impl Restore {
         }
         restores.push(lost);
         self.records.insert(keys::RESTORES, stored::encode_restores(&restores));
+        Ok(())
+    }
+
+    /// Marks every layout as used, because identifiers may have been issued since the backup.
+    fn mark_layouts(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
+        if copy.lost.is_none() {
+            return Ok(());
+        }
+        for (key, value) in self.with_prefix(&keys::LAYOUTS) {
+            let stored = StoredLayout { used: true, ..stored::decode_layout(&value)? };
+            self.records.insert(key, stored::encode_layout(&stored));
+            self.used_layouts += 1;
+        }
         Ok(())
     }
 
