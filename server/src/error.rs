@@ -2,6 +2,7 @@
 
 mod asks;
 mod exhausted;
+mod floor;
 mod layout;
 mod occupied;
 mod over_budget;
@@ -18,8 +19,8 @@ use kent_regions::{Count, Edit, NotUndone, Pace, Refusal as TableRefusal, Revisi
 use thiserror::Error;
 
 pub(crate) use self::{
-    asks::AskError, exhausted::Exhausted, layout::LayoutError, occupied::Occupied, over_budget::OverBudget,
-    undone::Deleted,
+    asks::AskError, exhausted::Exhausted, floor::FloorError, layout::LayoutError, occupied::Occupied,
+    over_budget::OverBudget, undone::Deleted,
 };
 use crate::{
     auth::Denied,

@@ -3,6 +3,7 @@
 //! [`Grants::try_grant`] does no I/O: it grants, rejects the request, or returns the event that the caller must wait
 //! for. [`Grants::finish`] waits and tries again until the caller's deadline.
 
+pub(crate) mod floors;
 mod layouts;
 pub(crate) mod outcome;
 mod regions;

@@ -11,6 +11,7 @@ mod codec;
 mod console;
 mod diagnose;
 mod figures;
+mod floors;
 mod layouts;
 mod map;
 mod regions;

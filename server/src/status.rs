@@ -1,8 +1,10 @@
-//! Translates the daemon's errors into `google.rpc.Status`. This is the only file of the daemon that creates a
-//! `tonic::Status`.
+//! Translates the daemon's errors into `google.rpc.Status`. This module is the only place of the daemon that
+//! creates a `tonic::Status`.
 //!
 //! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. If the outcome of a strict grant, an edit
 //! or another change is not known, the code is `UNKNOWN`. (A chunk that may have been reserved can only leave a gap.)
+
+mod operations;
 
 use std::time::Duration;
 
@@ -16,13 +18,10 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
+pub(crate) use self::operations::{from_access, from_floor, from_layout, from_series};
 use crate::{
-    access::AccessError,
     auth::{self, Denied},
-    error::{
-        AllocateError, AskError, EditError, Exhausted, LayoutError, NoSuchRegion, NoSuchSpace, RestoreWait,
-        SeriesError, refusal_hint,
-    },
+    error::{AllocateError, AskError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, RestoreWait, refusal_hint},
     host::computing::Busy,
     records::failure::StoreFailure,
     tables::{history::HistoryError, past::PastError},
@@ -151,37 +150,6 @@ pub(crate) fn from_ask(error: &AskError) -> Status {
     }
 }
 
-/// The status of a failed attempt to create or forget a series.
-pub(crate) fn from_series(error: &SeriesError) -> Status {
-    let message = error.to_string();
-    match error {
-        SeriesError::BadField(invalid) => from_invalid(invalid),
-        SeriesError::AlwaysThere { .. } => precondition("ALWAYS_THERE", "source", message),
-        SeriesError::NoSuchSeries { series } => not_found("NO_SUCH_SERIES", "series", &series.to_string(), message),
-        SeriesError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
-        SeriesError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
-        SeriesError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
-    }
-}
-
-/// The status of a failed call about a layout.
-pub(crate) fn from_layout(error: &LayoutError) -> Status {
-    let message = error.to_string();
-    match error {
-        LayoutError::Denied(denied) => from_denied(denied),
-        LayoutError::BadField(invalid) => from_invalid(invalid),
-        LayoutError::Unsafe(_) => precondition("UNSAFE_LAYOUT", "fields", message),
-        LayoutError::NoTime => precondition("NO_TIME", "fields", message),
-        LayoutError::Exists { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
-        LayoutError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),
-        LayoutError::Used { name } => precondition("LAYOUT_USED", name, message),
-        LayoutError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_LAYOUTS", message),
-        LayoutError::Store(failure) => from_store(failure, message, Outcome::Unknown),
-        LayoutError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
-        LayoutError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
-    }
-}
-
 /// The status of a call that its caller may not make.
 pub(crate) fn from_denied(denied: &Denied) -> Status {
     auth::denied(denied);
@@ -202,24 +170,6 @@ pub(crate) fn from_denied(denied: &Denied) -> Status {
         Denied::NoCredential(_) | Denied::NamelessCertificate(_) | Denied::BadCredential(_) | Denied::Refused(..) => {
             with_reason(code, name, message)
         }
-    }
-}
-
-/// The status of a failed change to tokens, roles or budgets.
-pub(crate) fn from_access(error: &AccessError) -> Status {
-    let message = error.to_string();
-    match error {
-        AccessError::Denied(denied) => from_denied(denied),
-        AccessError::BadField(invalid) => from_invalid(invalid),
-        AccessError::NoSuchToken { id } => not_found("NO_SUCH_TOKEN", "token", &id.to_string(), message),
-        AccessError::NoSuchRole { name } | AccessError::NoSuchHolder { name } | AccessError::NewRole { name } => {
-            not_found("NO_SUCH_ROLE", "role", name, message)
-        }
-        AccessError::NoSuchBudget { resource, .. } => not_found("NO_SUCH_BUDGET", "budget", resource, message),
-        AccessError::Ended { id, .. } => precondition("TOKEN_ENDED", &id.to_string(), message),
-        AccessError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY", message),
-        AccessError::Store(failure) => from_store(failure, message, Outcome::Unknown),
-        AccessError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
     }
 }
 

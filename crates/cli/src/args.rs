@@ -1,6 +1,7 @@
 //! The command line: every command, its arguments and its help text. clap derives the parser from these types.
 
 mod access;
+mod adopt;
 mod ask;
 mod audit;
 mod budget;
@@ -22,6 +23,7 @@ use kent_ids::{DEFAULT_SPACE, Series, Source};
 
 pub(crate) use self::{
     access::{FormArg, RoleCommand, RoleSetArgs, TokenCommand, TokenCreateArgs, TokenRotateArgs},
+    adopt::AdoptArgs,
     ask::AskArgs,
     audit::{AuditCommand, AuditTailArgs},
     budget::BudgetCommand,
@@ -169,6 +171,7 @@ pub(crate) enum DaemonCommand {
     Layout(LayoutCommand),
     #[command(subcommand, after_help = TABLE_HELP)]
     Table(TableCommand),
+    Adopt(AdoptArgs),
     Watch(WatchArgs),
     /// Write a consistent snapshot of everything the daemon stores to a file.
     #[command(after_help = BACKUP_HELP)]

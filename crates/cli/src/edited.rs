@@ -42,6 +42,7 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Table(TableCommand::Import(args)) if !args.dry_run => {
             shown_by(&format!("kent table import {}{} --dry-run", args.file, names::space_option(&args.space.space)))
         }
+        DaemonCommand::Adopt(args) if !args.dry_run => shown_by(&format!("kent adopt {} --dry-run", args.file)),
         DaemonCommand::Space(_)
         | DaemonCommand::Series(_)
         | DaemonCommand::Table(_)
@@ -49,6 +50,7 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         | DaemonCommand::Budget(_)
         | DaemonCommand::Whoami
         | DaemonCommand::Classify(_)
+        | DaemonCommand::Adopt(_)
         | DaemonCommand::Watch(_)
         | DaemonCommand::Backup { .. }
         | DaemonCommand::Clock { .. }

@@ -4,6 +4,7 @@
 //! `output` and `table` write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
+mod adopt;
 mod alloc;
 mod args;
 mod audit;
@@ -25,6 +26,7 @@ mod edited;
 mod failure;
 mod files;
 mod filter;
+mod floors;
 mod free;
 mod history;
 mod inspect;
@@ -213,6 +215,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Series(command) => series::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Layout(command) => layout::run(&command, client, out).await,
         DaemonCommand::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Adopt(args) => adopt::run(&args, &client.connect().await?, out).await,
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,

@@ -15,6 +15,7 @@
 extern crate alloc;
 
 mod counter;
+mod floor;
 mod pace;
 mod retention;
 mod sequence;
@@ -24,6 +25,7 @@ mod time;
 mod trust;
 
 pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, NotPlanned, Reserved, RolledBack};
+pub use floor::{BadFloor, counter_above, slots_above};
 pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay, series_pace};
 pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};

@@ -77,6 +77,19 @@ pub struct SlotRecord {
 }
 
 impl SlotRecord {
+    /// Returns the record of a slot that no daemon has held, with its ticks reserved through `until`. Its node field and
+    /// clock sequence are made from `random`. `nobody` is a holder ID that belongs to no daemon.
+    pub fn unheld(slot: Slot, until: UnixSeconds, nobody: HolderId, random: u64) -> Self {
+        Self {
+            node: Node::for_slot(random, slot),
+            clock_seq: ClockSeq::from_random(random >> 48),
+            epoch: SlotEpoch::new(0),
+            holder: nobody,
+            reserved_until: until,
+            seen: until,
+        }
+    }
+
     /// Returns the latest time in the record.
     pub fn latest(&self) -> UnixSeconds {
         self.reserved_until.max(self.seen)
@@ -107,10 +120,8 @@ impl SlotPlan {
     ) -> Self {
         match read {
             None => {
-                let (clock_seq, epoch) = (ClockSeq::from_random(random >> 48), SlotEpoch::new(1));
-                let node = Node::for_slot(random, slot);
-                let record = SlotRecord { node, clock_seq, epoch, holder, reserved_until: until, seen };
-                Self { slot, guard: 0, record, start: None }
+                let new = SlotRecord::unheld(slot, until, holder, random);
+                Self { slot, guard: 0, record: SlotRecord { epoch: SlotEpoch::new(1), seen, ..new }, start: None }
             }
             Some(Stored { version, value }) => {
                 let record = SlotRecord {
@@ -135,6 +146,26 @@ impl SlotPlan {
     ) -> Self {
         let record = SlotRecord { reserved_until, seen, ..held.value };
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
+    }
+
+    /// Returns a plan that reserves the slot's ticks through `until` for nobody, or `None` if they are reserved already.
+    /// A daemon that holds the slot, and whose window has ended, has to take a slot again. A new slot's record is made
+    /// from `nobody` and `random`: see [`SlotRecord::unheld`].
+    pub fn reserve(
+        slot: Slot,
+        read: Option<Stored<SlotRecord>>,
+        until: UnixSeconds,
+        nobody: HolderId,
+        random: u64,
+    ) -> Option<Self> {
+        match read {
+            Some(stored) if stored.value.reserved_until >= until => None,
+            Some(stored) => Some(Self::rewrite(slot, stored, stored.value.seen, until)),
+            None => {
+                let record = SlotRecord::unheld(slot, until, nobody, random);
+                Some(Self { slot, guard: 0, record, start: None })
+            }
+        }
     }
 
     /// Returns the slot.
@@ -253,6 +284,24 @@ mod tests {
         assert_eq!(plan.record().clock_seq, ClockSeq::from_random(8));
         assert_eq!(plan.record().node, stored.value.node);
         assert_eq!((plan.record().holder, plan.record().seen), (HolderId::new([2; 16]), UnixSeconds::new(80)));
+    }
+
+    #[test]
+    fn ok_reserving_for_nobody_raises_only_lower_ceilings() {
+        let (slot, stored) = record(5, 100);
+        let reserve = |read, until| SlotPlan::reserve(slot, read, UnixSeconds::new(until), HolderId::new([7; 16]), 1);
+        assert!(reserve(Some(stored), 100).is_none());
+        let raised = reserve(Some(stored), 101).expect("a plan");
+        assert_eq!(*raised.record(), SlotRecord { reserved_until: UnixSeconds::new(101), ..stored.value });
+        assert_eq!(raised.guard(), 9);
+        let new = reserve(None, 101).expect("a plan");
+        assert_eq!((new.guard(), new.record().epoch), (0, SlotEpoch::new(0)));
+        assert_eq!(new.record().latest(), UnixSeconds::new(101));
+        // The first holder of the slot issues only after the reserved second.
+        let read = Stored { version: 10, value: *new.record() };
+        let taken =
+            SlotPlan::take(slot, Some(read), HolderId::new([2; 16]), UnixSeconds::new(102), UnixSeconds::new(103), 0);
+        assert_eq!((taken.start(), taken.record().epoch), (Some(UnixSeconds::new(101)), SlotEpoch::new(1)));
     }
 
     #[test]

@@ -6865,6 +6865,50 @@ pub struct Series {
     #[prost(bool, tag = "3")]
     pub on_demand: bool,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RaiseFloorsRequest {
+    /// 1 to 50 floors, each with another source.
+    #[prost(message, repeated, tag = "1")]
+    pub floors: ::prost::alloc::vec::Vec<raise_floors_request::Floor>,
+    /// Only check the floors, and return what they would skip.
+    #[prost(bool, tag = "2")]
+    pub validate_only: bool,
+}
+/// Nested message and enum types in `RaiseFloorsRequest`.
+pub mod raise_floors_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Floor {
+        /// A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
+        #[prost(string, tag = "1")]
+        pub source: ::prost::alloc::string::String,
+        /// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
+        /// in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+        #[prost(string, tag = "2")]
+        pub floor: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RaiseFloorsResponse {
+    /// The result for each floor, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub floors: ::prost::alloc::vec::Vec<RaisedFloor>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RaisedFloor {
+    /// The source, as in the request.
+    #[prost(string, tag = "1")]
+    pub source: ::prost::alloc::string::String,
+    /// The number at which a series continued before, decimal. Empty for a time-based source.
+    #[prost(string, tag = "2")]
+    pub before: ::prost::alloc::string::String,
+    /// The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
+    /// which nothing more is issued.
+    #[prost(string, tag = "3")]
+    pub after: ::prost::alloc::string::String,
+    /// False if the source was above the floor already.
+    #[prost(bool, tag = "4")]
+    pub changed: bool,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcceptClockRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7718,6 +7762,32 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("kent.v1.Admin", "ForgetSeries"));
             self.inner.unary(req, path, codec).await
         }
+        /// Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+        /// request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+        /// UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+        pub async fn raise_floors(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RaiseFloorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RaiseFloorsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Admin/RaiseFloors",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("kent.v1.Admin", "RaiseFloors"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Returns the latest notable events of the daemon, such as slow commits and refused connections.
         pub async fn dump_events(
             &mut self,
@@ -7845,6 +7915,16 @@ pub mod admin_server {
             &self,
             request: tonic::Request<super::ForgetSeriesRequest>,
         ) -> std::result::Result<tonic::Response<super::Series>, tonic::Status>;
+        /// Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+        /// request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+        /// UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+        async fn raise_floors(
+            &self,
+            request: tonic::Request<super::RaiseFloorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RaiseFloorsResponse>,
+            tonic::Status,
+        >;
         /// Returns the latest notable events of the daemon, such as slow commits and refused connections.
         async fn dump_events(
             &self,
@@ -8277,6 +8357,49 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForgetSeriesSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Admin/RaiseFloors" => {
+                    #[allow(non_camel_case_types)]
+                    struct RaiseFloorsSvc<T: Admin>(pub Arc<T>);
+                    impl<T: Admin> tonic::server::UnaryService<super::RaiseFloorsRequest>
+                    for RaiseFloorsSvc<T> {
+                        type Response = super::RaiseFloorsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RaiseFloorsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::raise_floors(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RaiseFloorsSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

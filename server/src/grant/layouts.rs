@@ -12,7 +12,7 @@ use std::{
 
 use kent_ids::{
     UnixNanos,
-    layout::{Layout, Safe, Unsafe},
+    layout::{Layout, Safe, Spelling, Unsafe},
 };
 use kent_proto::{
     model::{AllocateInput, Invalid, LayoutInput},
@@ -178,6 +178,11 @@ impl LayoutGrants {
             }
         }
         Ok(in_use)
+    }
+
+    /// Returns the fields and the text form of a layout, if it exists.
+    pub(super) async fn find(&self, name: &str) -> Result<Option<(Layout, Spelling)>, StoreFailure> {
+        Ok(self.read(name).await?.map(|(stored, _)| (stored.layout, stored.spelling)))
     }
 
     async fn read(&self, name: &str) -> Result<Option<(StoredLayout, Version)>, StoreFailure> {

@@ -308,6 +308,17 @@ impl SeriesGrants {
         }
     }
 
+    /// Returns the counter of a series in memory.
+    pub(super) fn cell(&self, series: &Series) -> Option<Arc<Cell>> {
+        self.known(series).map(|known| known.cell)
+    }
+
+    /// Reads the counter of a series. After a restore, a missing counter skips what may have been issued.
+    pub(super) async fn read(&self, series: &Series) -> Result<Stored<stored::Counter>, StoreFailure> {
+        let record = record(series, Version::ABSENT);
+        Ok(self.pacing.effective(read_counter(&*self.store, &record.key).await?, &record))
+    }
+
     fn known(&self, series: &Series) -> Option<Known> {
         self.lock().get(series).cloned()
     }
@@ -343,7 +354,7 @@ impl SeriesGrants {
 }
 
 /// Whether the series is built in. A built-in series is neither listed nor counted.
-const fn is_builtin(series: &Series) -> bool {
+pub(super) const fn is_builtin(series: &Series) -> bool {
     matches!(series, Series::FullRand)
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use kent_ids::{ClusterKey, Slot, UnixNanos};
+use kent_ids::{ClusterKey, Slot, UnixNanos, UnixSeconds};
 use kent_issue::{
     ClockPolicy, Extended, HolderId, Quarantine, Reading, Refusal, SlotPlan, SlotRecord, Stored, TimeGrant, TimeIssuer,
     TimedLayout, TrustPolicy, TrustedClock,
@@ -53,6 +53,9 @@ pub(crate) struct Slots {
     /// that a simulated run is repeatable.
     supplied: Notify,
 }
+
+/// A slot that has a record, and the record.
+pub(crate) type SlotRead = (Slot, Stored<SlotRecord>);
 
 /// The issuer, and the clock that supplies its time.
 #[derive(Debug)]
@@ -330,7 +333,7 @@ impl Slots {
 
     /// Returns the time for issuing, or `None` while the clock is not trusted. The first call compares the clock with the
     /// recorded times and with the other replicas' clocks, and so does every later call until the clock is trusted.
-    fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
+    fn start_clock(&self, records: &[SlotRead], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
         let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());
         if state.trusted.has_started() && !is_refused {
@@ -402,7 +405,8 @@ impl Slots {
         self.supplied.notify_waiters();
     }
 
-    async fn read_all(&self) -> Result<Vec<(Slot, Stored<SlotRecord>)>, StoreFailure> {
+    /// Reads the records of all slots that have one.
+    pub(crate) async fn read_all(&self) -> Result<Vec<SlotRead>, StoreFailure> {
         let records = self.store.scan(&keys::SLOTS).await?;
         let read = records.iter().map(|(key, versioned)| Ok((keys::parse_slot(key)?, stored_slot(versioned)?)));
         read.collect()
@@ -423,12 +427,29 @@ impl Slots {
     }
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
-        let key = keys::slot(plan.slot());
-        // A store that replaced this one has a different cluster key. A replica that hung during the replacement must
-        // not write to the new store.
-        let txn = Txn::new().expect(keys::CLUSTER, self.founded).expect(key.clone(), Version::new(plan.guard()));
-        let txn = txn.put(key, stored::encode_slot(plan.record()));
-        Ok(self.store.commit(txn).await?.version.get())
+        Ok(self.store.commit(self.of_this_store(write(Txn::new(), plan))).await?.version.get())
+    }
+
+    /// Adds a guard to a transaction: a store that replaced this one has a different cluster key. A replica that hung
+    /// during the replacement must not write to the new store.
+    pub(crate) fn of_this_store(&self, txn: Txn) -> Txn {
+        txn.expect(keys::CLUSTER, self.founded)
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Adds to a transaction what reserves every slot through `until`. A daemon whose window ends before `until` has to
+    /// take a slot again.
+    pub(crate) fn reserve_all(&self, txn: Txn, read: &[SlotRead], until: UnixSeconds) -> Txn {
+        let plan = |slot: Slot| {
+            let (nobody, random) = (HolderId::new(entropy::bytes(&*self.entropy)), entropy::number(&*self.entropy));
+            let read = read.iter().find(|(known, _)| *known == slot).map(|(_, stored)| *stored);
+            SlotPlan::reserve(slot, read, until, nobody, random)
+        };
+        Slot::all().filter_map(plan).fold(txn, |txn, plan| write(txn, &plan))
     }
 
     async fn give_back(&self) {
@@ -449,6 +470,12 @@ impl Slots {
         // the daemon.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds the write of a plan to a transaction.
+fn write(txn: Txn, plan: &SlotPlan) -> Txn {
+    let key = keys::slot(plan.slot());
+    txn.expect(key.clone(), Version::new(plan.guard())).put(key, stored::encode_slot(plan.record()))
 }
 
 /// Returns the time for issuing at this reading, and logs when the trust in the clock changes. Fails if the clock is

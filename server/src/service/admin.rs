@@ -9,9 +9,9 @@ use kent_issue::Quarantine;
 use kent_proto::v1::{
     self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
     CreateSeriesRequest, DiagnoseRequest, Diagnosis, DumpEventsRequest, DumpEventsResponse, ForgetSeriesRequest,
-    GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse, LogFilter, NotableEvent, ReplicaStatus,
-    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, WatchConsoleRequest, WatchConsoleResponse,
-    admin_server::Admin, notable_event, set_log_filter_request,
+    GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse, LogFilter, NotableEvent, RaiseFloorsRequest,
+    RaiseFloorsResponse, ReplicaStatus, SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus,
+    WatchConsoleRequest, WatchConsoleResponse, admin_server::Admin, notable_event, set_log_filter_request,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
@@ -24,12 +24,13 @@ use crate::{
     audit::{By, Event, Outcome},
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
+    error::FloorError,
     grant::ListedSeries,
     host::flight::{self, Recorded},
     issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
-    service::{console, diagnose},
+    service::{console, diagnose, floors},
     status,
     telemetry::{self, Change, Filters},
 };
@@ -182,6 +183,27 @@ impl Admin for AdminService {
         let forgotten = forgotten.map(|it| Response::new(message(&it))).map_err(|error| status::from_series(&error));
         record(Event::new("series.forget", &by, series.to_string()), &forgotten, Outcome::Done);
         forgotten
+    }
+
+    async fn raise_floors(
+        &self,
+        request: Request<RaiseFloorsRequest>,
+    ) -> Result<Response<RaiseFloorsResponse>, Status> {
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
+        let RaiseFloorsRequest { floors, validate_only } = request.into_inner();
+        let named = floors::parse(&floors).map_err(|invalid| status::from_invalid(&invalid))?;
+        let behind = self.engine.cluster().map_or(0, |cluster| floors::behind(&cluster.others()));
+        let engine = self.engine.clone();
+        let work = async move { engine.grants().raise_floors(&named, behind, validate_only).await };
+        let raised = self.engine.tasks().spawn_work(work).await.unwrap_or(Err(FloorError::Abandoned));
+        let raised = raised.map_err(|error| status::from_floor(&error));
+        if !validate_only {
+            for floor in &floors {
+                record(Event::new("floor.raise", &by, &*floor.source).note(&floor.floor), &raised, Outcome::Done);
+            }
+        }
+        let raised = floors.into_iter().zip(raised?).map(|(floor, raised)| floors::message(floor.source, raised));
+        Ok(Response::new(RaiseFloorsResponse { floors: raised.collect() }))
     }
 
     async fn accept_clock(&self, request: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {

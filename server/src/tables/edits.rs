@@ -126,8 +126,10 @@ impl Directory {
             if let Some(mut plan) = self.try_edit(&space, command).await? {
                 if !command.options.validate_only {
                     self.give_back_forbidden(&space, &plan).await;
-                    // The answer must not count returned numbers as issued.
-                    if let Edit::Update { patch: Patch { next: None, .. }, .. } = edit {
+                    // The answer must not count returned numbers as issued. If a declaration changes nothing, the chunk is
+                    // not returned, but the plan was made as if it were.
+                    let declares = matches!(edit, Edit::Update { patch: Patch { next: Some(_), .. }, .. });
+                    if matches!(edit, Edit::Update { .. }) && (!declares || plan.revision == plan.base) {
                         set_counters(&space, &mut plan.changes);
                     }
                 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use kent_ids::{ClockSeq, Node, Slot, SlotEpoch, Source, UnixNanos};
+use kent_ids::{Slot, SlotEpoch, Source, UnixNanos};
 use kent_issue::{Forgotten, HolderId, SlotRecord, series_pace};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts, StoredLayout};
 use kent_regions::{Change, Count, Kind, Order, Region, RegionNumber, Revision};
@@ -236,18 +236,11 @@ impl Restore {
         for slot in Slot::all() {
             let key = keys::slot(slot);
             let known = self.records.get(&key).map(|value| stored::decode_slot(value)).transpose()?;
-            let random = entropy::number(entropy);
-            let known = known.unwrap_or(SlotRecord {
-                node: Node::for_slot(random, slot),
-                clock_seq: ClockSeq::from_random(random >> 48),
-                epoch: SlotEpoch::new(0),
-                holder: HolderId::new(entropy::bytes(entropy)),
-                reserved_until: self.reserved_until,
-                seen: self.reserved_until,
-            });
+            let (nobody, random) = (HolderId::new(entropy::bytes(entropy)), entropy::number(entropy));
+            let known = known.unwrap_or(SlotRecord::unheld(slot, self.reserved_until, nobody, random));
             let record = SlotRecord {
                 epoch: SlotEpoch::new(advanced(known.epoch.get(), now)),
-                holder: HolderId::new(entropy::bytes(entropy)),
+                holder: nobody,
                 reserved_until: known.reserved_until.max(self.reserved_until),
                 ..known
             };

@@ -1,0 +1,274 @@
+//! Floors: makes series and time-based sources continue above identifiers that another generator has issued.
+//!
+//! A series continues because its counter moves. A time-based source continues because the time of its floor has passed
+//! on every clock, and because every slot is reserved through that time: no slot issues it again, even if a clock goes
+//! back. All floors of a request are one commit.
+
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+
+use kent_codec::{Reading, inspect, parse_number};
+use kent_ids::{
+    Series, Slot, Source, UnixNanos, UnixSeconds,
+    layout::{FieldKind, Layout, Spelling},
+};
+use kent_issue::{BadFloor, counter_above, slots_above};
+use kent_proto::{
+    model::Invalid,
+    stored::{self, Counter},
+};
+use kent_regions::Count;
+use kent_store::{CommitError, Txn, Version};
+
+use super::{Grants, series::is_builtin};
+use crate::{
+    error::FloorError,
+    issuing::{cell::Cell, slots::SlotRead},
+    records::{counters::position, failure::StoreFailure, keys},
+};
+
+/// A source, and the greatest of its identifiers that is in use, as text.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedFloor {
+    pub(crate) source: Source,
+    pub(crate) text: String,
+}
+
+/// What a floor changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raised {
+    /// The number at which a series continued before, and the one at which it continues now.
+    Series { before: Count, after: Count },
+    /// The time before which a time-based source issues nothing more, and whether slots have to be reserved for that.
+    Time { before: UnixNanos, is_change: bool },
+}
+
+/// The maximum number of floors in one request: each series, each slot and the cluster key take one operation of the
+/// transaction.
+pub(crate) const FLOORS_MAX: usize = 50;
+
+/// The maximum number of attempts at a commit that conflicts with grants or other replicas.
+const ATTEMPTS: u32 = 16;
+
+/// A floor that is read from its text.
+#[derive(Debug)]
+enum Floor {
+    /// The greatest number in use.
+    Number(Series, u128),
+    /// The end of the tick of the latest identifier in use.
+    Time(UnixNanos),
+}
+
+impl Grants {
+    /// Raises floors, or only checks them, and returns the results in the same order. `behind` is the time in nanoseconds
+    /// by which the slowest clock of another replica is ahead of this daemon's clock: negative, or 0.
+    pub(crate) async fn raise_floors(
+        &self,
+        named: &[NamedFloor],
+        behind: i128,
+        validate_only: bool,
+    ) -> Result<Vec<Raised>, FloorError> {
+        let mut floors = Vec::new();
+        for floor in named {
+            floors.push(self.read_floor(floor).await?);
+        }
+        let ends = floors.iter().zip(named).filter_map(|(floor, named)| match floor {
+            Floor::Time(at) => Some(self.reserved_through(*at, behind, &named.source)),
+            Floor::Number(..) => None,
+        });
+        let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+        // Ordered by series, so that two requests never wait for each other's locks.
+        let cells: BTreeMap<_, _> = floors.iter().filter_map(|floor| self.cell_of(floor)).collect();
+        let mut locks = Vec::new();
+        for cell in cells.values() {
+            locks.push(cell.reserving.lock().await);
+        }
+        for _ in 0..ATTEMPTS {
+            let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
+            let mut txn = Txn::new();
+            let mut raised = Vec::new();
+            for floor in &floors {
+                raised.push(match floor {
+                    Floor::Time(before) => {
+                        let reserved = |slot: &SlotRead| slot.1.value.reserved_until >= before.ceil_seconds();
+                        let is_change = slots.iter().filter(|slot| reserved(slot)).count() < usize::from(Slot::COUNT);
+                        Raised::Time { before: *before, is_change }
+                    }
+                    Floor::Number(series, number) => {
+                        let cell = cells.get(series).map(|cell| &**cell);
+                        let plan = self.raise_series(series, *number, cell, validate_only).await?;
+                        if let Some((version, counter)) = plan.write {
+                            let key = keys::series(series);
+                            txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
+                        }
+                        Raised::Series { before: plan.before, after: plan.after }
+                    }
+                });
+            }
+            if let Some(end) = end {
+                txn = self.slots.reserve_all(txn, &slots, end);
+            }
+            if validate_only || txn.writes().is_empty() {
+                return Ok(raised);
+            }
+            match self.slots.store().commit(self.slots.of_this_store(txn)).await {
+                Ok(_) => return Ok(raised),
+                Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
+                    return Err(StoreFailure::Replaced { found: key.to_string() }.into());
+                }
+                // If a commit with an unknown outcome succeeded, the next attempt finds nothing to change.
+                Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
+                Err(error) => return Err(StoreFailure::from(error).into()),
+            }
+        }
+        Err(FloorError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Returns the second through which all slots must be reserved for a floor of this time.
+    fn reserved_through(&self, end: UnixNanos, behind: i128, source: &Source) -> Result<UnixSeconds, FloorError> {
+        let now = self.slots.trusted_now().ok_or(FloorError::NoClock)?.offset(behind);
+        slots_above(end, now, self.slots.policy().tolerance).map_err(|refusal| refused(source, refusal))
+    }
+
+    fn cell_of(&self, floor: &Floor) -> Option<(Series, Arc<Cell>)> {
+        match floor {
+            Floor::Number(series, _) => Some((series.clone(), self.series.cell(series)?)),
+            Floor::Time(_) => None,
+        }
+    }
+
+    /// Plans a series' counter above a floor. Unless this is a dry run, returns the rest of this daemon's chunk first.
+    /// The caller holds the lock of the cell.
+    async fn raise_series(
+        &self,
+        series: &Series,
+        floor: u128,
+        cell: Option<&Cell>,
+        validate_only: bool,
+    ) -> Result<SeriesPlan, FloorError> {
+        let store = self.slots.store();
+        if let Some(cell) = cell.filter(|_| !validate_only) {
+            cell.give_back(store, &keys::series(series)).await;
+        }
+        let read = self.series.read(series).await?;
+        let counter = read.value;
+        // Every reservation sets the time until which the counter is paid.
+        if store.peers().is_some() && read.version != 0 && counter.paid != Counter::NEW.paid {
+            return Err(FloorError::InUse { series: series.clone() });
+        }
+        let before = match cell {
+            Some(cell) => cell.rest_of(read),
+            None => counter.reserved,
+        };
+        let above = counter_above(floor, position(before), series.end());
+        let after = Count::Below(above.map_err(|refusal| refused(&Source::Series(series.clone()), refusal))?.get());
+        let is_change = after != before || counter.unsure;
+        let raised = Counter { reserved: after, unsure: false, ..counter };
+        Ok(SeriesPlan { before, after, write: is_change.then_some((Version::new(read.version), raised)) })
+    }
+
+    async fn read_floor(&self, NamedFloor { source, text }: &NamedFloor) -> Result<Floor, FloorError> {
+        let bad = |problem: String| FloorError::from(Invalid::new("floor", format!("{source}: {problem}")));
+        match source {
+            Source::Region { name, .. } => Err(Invalid::new(
+                "source",
+                format!("is {source}, but a region continues above a floor by UpdateRegion (kent region set {name} --next N)"),
+            )
+            .into()),
+            Source::Series(series) if is_builtin(series) => {
+                Err(Invalid::new("source", format!("{source} has no order, so it cannot continue above an identifier")).into())
+            }
+            Source::Series(series) => {
+                let number = parse_number(text).map_err(|problem| bad(format!("{text:?} is not a number: {problem}")))?;
+                Ok(Floor::Number(series.clone(), number))
+            }
+            Source::Format(format) => {
+                let tick = format.line().tick_nanos();
+                if let Some(at) = time(text) {
+                    return Ok(Floor::Time(at.offset(tick.into())));
+                }
+                let reading = Reading { format: Some(format.token().to_owned()), ..Reading::default() };
+                let read = inspect(text, &reading).map_err(|error| bad(error.message))?;
+                let shown = read.time.ok_or_else(|| bad(format!("{text:?} has no time between the years 1 and 9999")))?;
+                // Times before 1970 have passed.
+                let at = time(&shown).unwrap_or(UnixNanos::new(0));
+                Ok(Floor::Time(at.offset(precision(&shown).max(tick.into()))))
+            }
+            Source::Layout(name) => {
+                let Some((layout, spelling)) = self.layouts.find(name).await? else {
+                    return Err(FloorError::NoSuchLayout { name: name.clone() });
+                };
+                let at = match time(text) {
+                    Some(at) => at,
+                    None => layout_time(text, &layout, &spelling).map_err(bad)?,
+                };
+                Ok(Floor::Time(at.offset(tick_of(&layout))))
+            }
+        }
+    }
+}
+
+/// The planned counter of a series.
+struct SeriesPlan {
+    before: Count,
+    after: Count,
+    /// The version to compare and the counter to write, unless nothing changes.
+    write: Option<(Version, Counter)>,
+}
+
+fn refused(source: &Source, refusal: BadFloor) -> FloorError {
+    FloorError::Refused { source_name: source.to_string(), refusal }
+}
+
+/// Reads a time in RFC 3339 form.
+fn time(text: &str) -> Option<UnixNanos> {
+    let since = humantime::parse_rfc3339(text).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(UnixNanos::new(i128::try_from(since.as_nanos()).ok()?))
+}
+
+/// Returns the unit of the last decimal place of a time, in nanoseconds.
+fn precision(time: &str) -> i128 {
+    let places = time.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('Z').len());
+    10_i128.pow(9_u32.saturating_sub(u32::try_from(places).unwrap_or(9)))
+}
+
+/// Returns the beginning of an identifier's tick.
+fn layout_time(text: &str, layout: &Layout, spelling: &Spelling) -> Result<UnixNanos, String> {
+    let value = spelling.parse(text, layout.bits()).map_err(|error| error.to_string())?;
+    layout.read(value).map_err(|error| error.to_string())?;
+    layout.time_of(value).ok_or_else(|| "the layout has no time".to_owned())
+}
+
+/// Returns the length of a layout's ticks in nanoseconds.
+fn tick_of(layout: &Layout) -> i128 {
+    let tick =
+        |kind: FieldKind| if let FieldKind::Time { tick_nanos, .. } = kind { Some(tick_nanos.into()) } else { None };
+    layout.fields().iter().find_map(|field| tick(field.kind)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_the_end_of_a_tick_follows_from_the_places_of_its_time() {
+        for (time, unit) in [
+            ("2026-11-26T20:10:00Z", 1_000_000_000),
+            ("2026-11-26T20:10:00.12Z", 10_000_000),
+            ("2026-11-26T20:10:00.123Z", 1_000_000),
+            ("2026-11-26T20:10:00.1234567Z", 100),
+            ("2026-11-26T20:10:00.123456789Z", 1),
+        ] {
+            assert_eq!(precision(time), unit, "{time}");
+        }
+    }
+
+    #[test]
+    fn ok_the_tick_of_a_layout_may_be_longer_than_a_second() {
+        for (fields, tick) in [
+            ("time:41:1ms@2015-01-01 slot:10 counter:12", 1_000_000),
+            ("time:20:1d@2015-01-01 slot:6 counter:30", 86_400_000_000_000),
+        ] {
+            assert_eq!(tick_of(&fields.parse().expect("a layout")), tick, "{fields}");
+        }
+    }
+}
