@@ -1,6 +1,7 @@
 //! End-to-end tests of the daemon: real processes, real sockets, and the embedded store on a real disk.
 
 mod it {
+    mod adopt;
     mod alerts;
     mod allocate;
     mod archive;
