@@ -56,6 +56,8 @@ class Row:
     # Where Kent reads the machine number of the library, and that number, if the program can choose it.
     machine: Callable[[dict], int] | None = None
     number: int | None = MACHINE
+    # How the program reads Kent's identifiers, if the library cannot.
+    note: str = ""
     # Whether the time of the preset has ended, so that only the library has identifiers.
     past: bool = False
 
@@ -155,7 +157,7 @@ ROWS = [
     ),
     Row("baidu-uid", "java", BAIDU, snowflake, layout="baidu-uid-2016", machine=slot, past=True),
     Row("baidu-uid", "java", BAIDU, snowflake, ["--epoch", "2026-01-01"], tick_ms=1000, machine=slot),
-    Row("leaf-snowflake", "java", "com.tencent.devops.leaf:leaf-core", snowflake, machine=slot),
+    Row("leaf-snowflake", "java", "com.tencent.devops.leaf:leaf-core", snowflake, machine=slot, note=" by formula"),
     Row("tsid", "java", "com.github.f4b6a3:tsid-creator", snowflake, machine=slot),
     Row("ulid", "node", "ulid", ulid),
     Row("objectid", "node", "bson", objectid, tick_ms=1000, machine=slot, number=None),
@@ -182,26 +184,25 @@ def kent(*arguments: str, text: str | None = None) -> str:
     return subprocess.run([KENT, *arguments], input=text, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def inspect(form: str, texts: list[str]) -> list[dict]:
-    """What Kent reads: the number, the canonical text, the time and the fields of each identifier."""
-    answers = []
-    for line in kent("inspect", "-", "--as", form, "--json", text="\n".join(texts)).splitlines():
-        answer = json.loads(line)
-        whole, fraction = re.fullmatch(r"([^.]*?)(?:\.(\d+))?Z", answer["time"]).groups()
-        unix = calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
-        fields = {"const": []}
-        for found in answer["fields"]:
-            if found["name"] == "const":
-                fields["const"].append(int(found["value"]))
-            elif found["name"] != "time":
-                fields[found["name"]] = int(found["value"])
-        fields |= {
-            "hex": answer["hex"],
-            "text": answer["canonical"],
-            "unix_ms": unix * 1000 + int((fraction or "").ljust(3, "0")),
-        }
-        answers.append(fields)
-    return answers
+def unix_ms(text: str) -> int:
+    whole, fraction = re.fullmatch(r"([^.]*?)(?:\.(\d+))?Z", text).groups()
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 1000 + int((fraction or "").ljust(3, "0"))
+
+
+def inspect(form: str, texts: list[str]) -> dict[str, dict | str]:
+    """What Kent reads in each identifier: the number, the canonical text, the time and the fields, or else an error."""
+    command = [KENT, "inspect", "-", "--as", form, "--json"]
+    done = subprocess.run(command, input="\n".join(texts), capture_output=True, text=True)
+    read = {}
+    for error in (json.loads(line)["error"] for line in done.stderr.splitlines()):
+        read[error["details"].get("text")] = error["message"]
+    for answer in map(json.loads, done.stdout.splitlines()):
+        named = [(found["name"], found["value"]) for found in answer["fields"] if found["name"] != "time"]
+        fields = {name: int(value) for name, value in named if name != "const"}
+        fields["const"] = [int(value) for name, value in named if name == "const"]
+        time_of = answer["time"] and unix_ms(answer["time"])
+        read[answer["text"]] = fields | {"hex": answer["hex"], "text": answer["canonical"], "unix_ms": time_of}
+    return read
 
 
 def answers(ours: dict[str, list[str]]) -> list[dict]:
@@ -232,8 +233,12 @@ def compare(
         row.fail(side, "identifiers", "all", wanted, len(texts))
     read = inspect("baidu-uid" if row.past else f"layout:{row.layout}", texts)
     numbers = set()
-    for line, found in zip(lines, read, strict=True):
-        text, fields = line["id"], {name: int(value) for name, value in line["fields"].items()}
+    for line in lines:
+        text, found = line["id"], read[line["id"]]
+        if isinstance(found, str) or "error" in line:
+            row.fail(side, "text", text, found, line.get("error", line))
+            continue
+        fields = {name: int(value) for name, value in line["fields"].items()}
         expected = row.expected(found) | {"unix_ms": found["unix_ms"]}
         for name in expected.keys() | fields.keys():
             if expected.get(name) != fields.get(name):
@@ -252,15 +257,13 @@ def compare(
         row.fail(side, "machine number", "all", sorted(numbers)[:5], row.number or "one number")
     if side == "kent":
         # Decimal numbers have no leading zeros, and the other texts have one length.
-        orders = {
-            "order of the text": [(len(text), text) for text in texts],
-            "order of the bits": [line["hex"] for line in lines],
-        }
-        for name, values in orders.items():
-            for one, following in zip(values, values[1:], strict=False):
-                if one >= following:
-                    row.fail(side, name, str(one), "ascending identifiers", following)
-        times = [int(line["fields"]["unix_ms"]) for line in lines]
+        by_text = sorted(texts, key=lambda text: (len(text), text))
+        by_bits = [line["id"] for line in sorted(lines, key=lambda line: line.get("hex", ""))]
+        for name, ascending in [("order of the text", by_text), ("order of the bits", by_bits)]:
+            for position, (text, other) in enumerate(zip(texts, ascending, strict=True)):
+                if text != other:
+                    row.fail(side, name, f"identifier {position}", text, other)
+        times = [int(line["fields"]["unix_ms"]) for line in lines if "fields" in line]
         if times != sorted(times):
             row.fail(side, "order of the time", texts[0], "ascending times", "other times")
 
@@ -297,7 +300,7 @@ def main() -> None:
             failures.extend(row.failures[side].values())
         library = ", ".join(f"{name} {version(row.program, name)}" for name in row.library.split(", "))
         results = ["failed" if row.failures[side] else len(row.texts[side]) or "none" for side in ["library", "kent"]]
-        table.append((row.title, library, *map(str, results)))
+        table.append((row.title, library, str(results[0]), f"{results[1]}{row.note}"))
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for entry in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(entry, widths, strict=True)).rstrip())

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"log"
 	"os"
 	"strconv"
 	"strings"
@@ -22,14 +21,15 @@ import (
 	"go.jetify.com/typeid"
 )
 
-// A line is the answer for one identifier.
+// A line is the answer for one identifier: the bits and the fields, or an error.
 type line struct {
 	Layout  string            `json:"layout"`
 	Library string            `json:"library"`
 	From    string            `json:"from"`
 	ID      string            `json:"id"`
-	Hex     string            `json:"hex"`
-	Fields  map[string]uint64 `json:"fields"`
+	Hex     string            `json:"hex,omitempty"`
+	Fields  map[string]uint64 `json:"fields,omitempty"`
+	Error   string            `json:"error,omitempty"`
 }
 
 // A library reads an identifier into the bits and the fields, and generates its own identifiers.
@@ -39,10 +39,10 @@ type library struct {
 	generate func() string
 }
 
-// must returns the value, and ends the program if there is an error.
+// must returns the value, and panics if there is an error.
 func must[T any](value T, err error) T {
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	return value
 }
@@ -108,7 +108,7 @@ func typeids() library {
 	return library{"go.jetify.com/typeid", func(text string) ([]byte, map[string]uint64) {
 		id := must(typeid.FromString(text))
 		if id.Prefix() != "order" {
-			log.Fatalf("%s has the prefix %s", text, id.Prefix())
+			panic("the prefix is " + id.Prefix())
 		}
 		// The library reads the version and the time with this package.
 		value := must(uuid.FromBytes(id.UUIDBytes()))
@@ -128,10 +128,15 @@ func main() {
 		"ksuid-128": ksuids(), "typeid": typeids(),
 	}
 	print := func(layout, from, id string) {
-		log.SetPrefix(layout + " " + id + ": ")
+		found := line{Layout: layout, Library: libraries[layout].name, From: from, ID: id}
+		defer func() {
+			if err := recover(); err != nil {
+				found.Error = fmt.Sprint(err)
+			}
+			fmt.Println(string(must(json.Marshal(found))))
+		}()
 		bytes, fields := libraries[layout].read(id)
-		found := line{layout, libraries[layout].name, from, id, hex.EncodeToString(bytes), fields}
-		fmt.Println(string(must(json.Marshal(found))))
+		found.Hex, found.Fields = hex.EncodeToString(bytes), fields
 	}
 	var layouts []string
 	for input := bufio.NewScanner(os.Stdin); input.Scan(); {

@@ -67,12 +67,14 @@ const libraries = {
 
 function print(layout, from, id) {
   const { library, read } = libraries[layout];
+  let found;
   try {
     const [bits, fields] = read(id);
-    console.log(JSON.stringify({ layout, library, from, id, hex: bits, fields }));
+    found = { hex: bits, fields };
   } catch (error) {
-    throw new Error(`${layout} ${id}`, { cause: error });
+    found = { error: String(error) };
   }
+  console.log(JSON.stringify({ layout, library, from, id, ...found }));
 }
 
 const layouts = new Set();

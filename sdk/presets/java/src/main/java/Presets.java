@@ -101,15 +101,15 @@ public final class Presets {
   }
 
   private static void print(String layout, Library library, String from, String id) {
-    Read found;
+    String found;
     try {
-      found = library.read.apply(id);
+      Read read = library.read.apply(id);
+      found = "\"hex\":\"%016x\",\"fields\":{%s}".formatted(read.bits, read.fields);
     } catch (RuntimeException error) {
-      throw new IllegalArgumentException(layout + " " + id, error);
+      found = "\"error\":\"%s\"".formatted(error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " "));
     }
     System.out.printf(
-        "{\"layout\":\"%s\",\"library\":\"%s\",\"from\":\"%s\",\"id\":\"%s\",\"hex\":\"%016x\",\"fields\":{%s}}%n",
-        layout, library.name, from, id, found.bits, found.fields);
+        "{\"layout\":\"%s\",\"library\":\"%s\",\"from\":\"%s\",\"id\":\"%s\",%s}%n", layout, library.name, from, id, found);
   }
 
   public static void main(String[] arguments) throws Exception {
