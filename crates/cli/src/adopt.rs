@@ -249,10 +249,10 @@ fn table(all: &[Raised]) -> Table {
     for raised in all {
         let skipped = match raised.skipped() {
             Some(0) => "none".to_owned(),
-            Some(skipped) => number::grouped(&skipped.to_string()),
+            Some(skipped) => number::grouped(skipped),
             None => "-".to_owned(),
         };
-        let before = raised.before.map_or_else(|| "-".to_owned(), |before| number::grouped(&before.to_string()));
+        let before = raised.before.map_or_else(|| "-".to_owned(), number::grouped);
         let after = match raised.before {
             Some(_) => number::grouped(&raised.after),
             None => raised.after.clone(),

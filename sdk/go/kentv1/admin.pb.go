@@ -258,6 +258,178 @@ func (x *Series) GetOnDemand() bool {
 	return false
 }
 
+type RaiseFloorsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 50 floors, each with another source.
+	Floors []*RaiseFloorsRequest_Floor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
+	// Only check the floors, and return what they would skip.
+	ValidateOnly  bool `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFloorsRequest) Reset() {
+	*x = RaiseFloorsRequest{}
+	mi := &file_kent_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFloorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFloorsRequest) ProtoMessage() {}
+
+func (x *RaiseFloorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFloorsRequest.ProtoReflect.Descriptor instead.
+func (*RaiseFloorsRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RaiseFloorsRequest) GetFloors() []*RaiseFloorsRequest_Floor {
+	if x != nil {
+		return x.Floors
+	}
+	return nil
+}
+
+func (x *RaiseFloorsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type RaiseFloorsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The result for each floor, in the same order.
+	Floors        []*RaisedFloor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFloorsResponse) Reset() {
+	*x = RaiseFloorsResponse{}
+	mi := &file_kent_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFloorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFloorsResponse) ProtoMessage() {}
+
+func (x *RaiseFloorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFloorsResponse.ProtoReflect.Descriptor instead.
+func (*RaiseFloorsResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RaiseFloorsResponse) GetFloors() []*RaisedFloor {
+	if x != nil {
+		return x.Floors
+	}
+	return nil
+}
+
+type RaisedFloor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source, as in the request.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The number at which a series continued before, decimal. Empty for a time-based source.
+	Before string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	// The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
+	// which nothing more is issued.
+	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// False if the source was above the floor already.
+	Changed       bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaisedFloor) Reset() {
+	*x = RaisedFloor{}
+	mi := &file_kent_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaisedFloor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaisedFloor) ProtoMessage() {}
+
+func (x *RaisedFloor) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaisedFloor.ProtoReflect.Descriptor instead.
+func (*RaisedFloor) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RaisedFloor) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *RaisedFloor) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *RaisedFloor) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *RaisedFloor) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 type AcceptClockRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -266,7 +438,7 @@ type AcceptClockRequest struct {
 
 func (x *AcceptClockRequest) Reset() {
 	*x = AcceptClockRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[5]
+	mi := &file_kent_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +450,7 @@ func (x *AcceptClockRequest) String() string {
 func (*AcceptClockRequest) ProtoMessage() {}
 
 func (x *AcceptClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[5]
+	mi := &file_kent_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +463,7 @@ func (x *AcceptClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptClockRequest.ProtoReflect.Descriptor instead.
 func (*AcceptClockRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 type BackupRequest struct {
@@ -302,7 +474,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[6]
+	mi := &file_kent_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +486,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[6]
+	mi := &file_kent_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +499,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 type BackupPart struct {
@@ -344,7 +516,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_kent_v1_admin_proto_msgTypes[7]
+	mi := &file_kent_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +528,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[7]
+	mi := &file_kent_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +541,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BackupPart) GetPart() isBackupPart_Part {
@@ -436,7 +608,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[8]
+	mi := &file_kent_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +620,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[8]
+	mi := &file_kent_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +633,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 type Status struct {
@@ -486,7 +658,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_kent_v1_admin_proto_msgTypes[9]
+	mi := &file_kent_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +670,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[9]
+	mi := &file_kent_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +683,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Status) GetVersion() string {
@@ -612,7 +784,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_kent_v1_admin_proto_msgTypes[10]
+	mi := &file_kent_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +796,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[10]
+	mi := &file_kent_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +809,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -728,7 +900,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_kent_v1_admin_proto_msgTypes[11]
+	mi := &file_kent_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +912,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[11]
+	mi := &file_kent_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +925,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StoreStatus) GetKind() string {
@@ -830,7 +1002,7 @@ type ClockStatus struct {
 
 func (x *ClockStatus) Reset() {
 	*x = ClockStatus{}
-	mi := &file_kent_v1_admin_proto_msgTypes[12]
+	mi := &file_kent_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1014,7 @@ func (x *ClockStatus) String() string {
 func (*ClockStatus) ProtoMessage() {}
 
 func (x *ClockStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[12]
+	mi := &file_kent_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1027,7 @@ func (x *ClockStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockStatus.ProtoReflect.Descriptor instead.
 func (*ClockStatus) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClockStatus) GetUnixNanos() int64 {
@@ -906,7 +1078,7 @@ type ClockQuarantine struct {
 
 func (x *ClockQuarantine) Reset() {
 	*x = ClockQuarantine{}
-	mi := &file_kent_v1_admin_proto_msgTypes[13]
+	mi := &file_kent_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1090,7 @@ func (x *ClockQuarantine) String() string {
 func (*ClockQuarantine) ProtoMessage() {}
 
 func (x *ClockQuarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[13]
+	mi := &file_kent_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1103,7 @@ func (x *ClockQuarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockQuarantine.ProtoReflect.Descriptor instead.
 func (*ClockQuarantine) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClockQuarantine) GetAheadMs() uint64 {
@@ -970,7 +1142,7 @@ type SlotStatus struct {
 
 func (x *SlotStatus) Reset() {
 	*x = SlotStatus{}
-	mi := &file_kent_v1_admin_proto_msgTypes[14]
+	mi := &file_kent_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1154,7 @@ func (x *SlotStatus) String() string {
 func (*SlotStatus) ProtoMessage() {}
 
 func (x *SlotStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[14]
+	mi := &file_kent_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1167,7 @@ func (x *SlotStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotStatus.ProtoReflect.Descriptor instead.
 func (*SlotStatus) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SlotStatus) GetSlot() uint32 {
@@ -1053,7 +1225,7 @@ type ChunkStatus struct {
 
 func (x *ChunkStatus) Reset() {
 	*x = ChunkStatus{}
-	mi := &file_kent_v1_admin_proto_msgTypes[15]
+	mi := &file_kent_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1237,7 @@ func (x *ChunkStatus) String() string {
 func (*ChunkStatus) ProtoMessage() {}
 
 func (x *ChunkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[15]
+	mi := &file_kent_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1250,7 @@ func (x *ChunkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkStatus.ProtoReflect.Descriptor instead.
 func (*ChunkStatus) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ChunkStatus) GetSource() string {
@@ -1109,7 +1281,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_kent_v1_admin_proto_msgTypes[16]
+	mi := &file_kent_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1293,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[16]
+	mi := &file_kent_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1306,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Limits) GetLeaseCount() uint64 {
@@ -1170,7 +1342,7 @@ type WatchConsoleRequest struct {
 
 func (x *WatchConsoleRequest) Reset() {
 	*x = WatchConsoleRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	mi := &file_kent_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1354,7 @@ func (x *WatchConsoleRequest) String() string {
 func (*WatchConsoleRequest) ProtoMessage() {}
 
 func (x *WatchConsoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	mi := &file_kent_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1367,7 @@ func (x *WatchConsoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleRequest.ProtoReflect.Descriptor instead.
 func (*WatchConsoleRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchConsoleRequest) GetFigures() *WatchConsoleRequest_Figures {
@@ -1227,7 +1399,7 @@ type WatchConsoleResponse struct {
 
 func (x *WatchConsoleResponse) Reset() {
 	*x = WatchConsoleResponse{}
-	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	mi := &file_kent_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1411,7 @@ func (x *WatchConsoleResponse) String() string {
 func (*WatchConsoleResponse) ProtoMessage() {}
 
 func (x *WatchConsoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	mi := &file_kent_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1424,7 @@ func (x *WatchConsoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleResponse.ProtoReflect.Descriptor instead.
 func (*WatchConsoleResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchConsoleResponse) GetEvent() isWatchConsoleResponse_Event {
@@ -1344,7 +1516,7 @@ type FiguresOfSecond struct {
 
 func (x *FiguresOfSecond) Reset() {
 	*x = FiguresOfSecond{}
-	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	mi := &file_kent_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1528,7 @@ func (x *FiguresOfSecond) String() string {
 func (*FiguresOfSecond) ProtoMessage() {}
 
 func (x *FiguresOfSecond) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	mi := &file_kent_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1541,7 @@ func (x *FiguresOfSecond) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiguresOfSecond.ProtoReflect.Descriptor instead.
 func (*FiguresOfSecond) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FiguresOfSecond) GetUnixSeconds() int64 {
@@ -1425,7 +1597,7 @@ type ReplicaFigures struct {
 
 func (x *ReplicaFigures) Reset() {
 	*x = ReplicaFigures{}
-	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	mi := &file_kent_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1609,7 @@ func (x *ReplicaFigures) String() string {
 func (*ReplicaFigures) ProtoMessage() {}
 
 func (x *ReplicaFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	mi := &file_kent_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1622,7 @@ func (x *ReplicaFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaFigures.ProtoReflect.Descriptor instead.
 func (*ReplicaFigures) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplicaFigures) GetName() string {
@@ -1543,7 +1715,7 @@ type SourceFigures struct {
 
 func (x *SourceFigures) Reset() {
 	*x = SourceFigures{}
-	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1727,7 @@ func (x *SourceFigures) String() string {
 func (*SourceFigures) ProtoMessage() {}
 
 func (x *SourceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1740,7 @@ func (x *SourceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
 func (*SourceFigures) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SourceFigures) GetSource() string {
@@ -1600,7 +1772,7 @@ type DiagnoseRequest struct {
 
 func (x *DiagnoseRequest) Reset() {
 	*x = DiagnoseRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[22]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1784,7 @@ func (x *DiagnoseRequest) String() string {
 func (*DiagnoseRequest) ProtoMessage() {}
 
 func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[22]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1797,7 @@ func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiagnoseRequest.ProtoReflect.Descriptor instead.
 func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 // The daemon's status, and measurements of what the daemon depends on.
@@ -1651,7 +1823,7 @@ type Diagnosis struct {
 
 func (x *Diagnosis) Reset() {
 	*x = Diagnosis{}
-	mi := &file_kent_v1_admin_proto_msgTypes[23]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1835,7 @@ func (x *Diagnosis) String() string {
 func (*Diagnosis) ProtoMessage() {}
 
 func (x *Diagnosis) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[23]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1848,7 @@ func (x *Diagnosis) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnosis.ProtoReflect.Descriptor instead.
 func (*Diagnosis) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Diagnosis) GetStatus() *Status {
@@ -1749,7 +1921,7 @@ type CertificateFile struct {
 
 func (x *CertificateFile) Reset() {
 	*x = CertificateFile{}
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1933,7 @@ func (x *CertificateFile) String() string {
 func (*CertificateFile) ProtoMessage() {}
 
 func (x *CertificateFile) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1946,7 @@ func (x *CertificateFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateFile.ProtoReflect.Descriptor instead.
 func (*CertificateFile) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CertificateFile) GetSetting() string {
@@ -1819,7 +1991,7 @@ type Directory struct {
 
 func (x *Directory) Reset() {
 	*x = Directory{}
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2003,7 @@ func (x *Directory) String() string {
 func (*Directory) ProtoMessage() {}
 
 func (x *Directory) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2016,7 @@ func (x *Directory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directory.ProtoReflect.Descriptor instead.
 func (*Directory) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Directory) GetSetting() string {
@@ -1908,7 +2080,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2092,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2105,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StoreSize) GetBytes() uint64 {
@@ -1967,7 +2139,7 @@ type Etcd struct {
 
 func (x *Etcd) Reset() {
 	*x = Etcd{}
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2151,7 @@ func (x *Etcd) String() string {
 func (*Etcd) ProtoMessage() {}
 
 func (x *Etcd) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2164,7 @@ func (x *Etcd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Etcd.ProtoReflect.Descriptor instead.
 func (*Etcd) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Etcd) GetReadMicros() uint64 {
@@ -2056,7 +2228,7 @@ type EtcdMember struct {
 
 func (x *EtcdMember) Reset() {
 	*x = EtcdMember{}
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2240,7 @@ func (x *EtcdMember) String() string {
 func (*EtcdMember) ProtoMessage() {}
 
 func (x *EtcdMember) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2253,7 @@ func (x *EtcdMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EtcdMember.ProtoReflect.Descriptor instead.
 func (*EtcdMember) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EtcdMember) GetName() string {
@@ -2196,7 +2368,7 @@ type Forecast struct {
 
 func (x *Forecast) Reset() {
 	*x = Forecast{}
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2380,7 @@ func (x *Forecast) String() string {
 func (*Forecast) ProtoMessage() {}
 
 func (x *Forecast) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2393,7 @@ func (x *Forecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forecast.ProtoReflect.Descriptor instead.
 func (*Forecast) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Forecast) GetSource() string {
@@ -2274,7 +2446,7 @@ type DumpEventsRequest struct {
 
 func (x *DumpEventsRequest) Reset() {
 	*x = DumpEventsRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2458,7 @@ func (x *DumpEventsRequest) String() string {
 func (*DumpEventsRequest) ProtoMessage() {}
 
 func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2471,7 @@ func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsRequest.ProtoReflect.Descriptor instead.
 func (*DumpEventsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 type DumpEventsResponse struct {
@@ -2314,7 +2486,7 @@ type DumpEventsResponse struct {
 
 func (x *DumpEventsResponse) Reset() {
 	*x = DumpEventsResponse{}
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2498,7 @@ func (x *DumpEventsResponse) String() string {
 func (*DumpEventsResponse) ProtoMessage() {}
 
 func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2511,7 @@ func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsResponse.ProtoReflect.Descriptor instead.
 func (*DumpEventsResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DumpEventsResponse) GetEvents() []*NotableEvent {
@@ -2369,7 +2541,7 @@ type NotableEvent struct {
 
 func (x *NotableEvent) Reset() {
 	*x = NotableEvent{}
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2553,7 @@ func (x *NotableEvent) String() string {
 func (*NotableEvent) ProtoMessage() {}
 
 func (x *NotableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2566,7 @@ func (x *NotableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent.ProtoReflect.Descriptor instead.
 func (*NotableEvent) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NotableEvent) GetUnixNanos() int64 {
@@ -2431,7 +2603,7 @@ type SetLogFilterRequest struct {
 
 func (x *SetLogFilterRequest) Reset() {
 	*x = SetLogFilterRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2615,7 @@ func (x *SetLogFilterRequest) String() string {
 func (*SetLogFilterRequest) ProtoMessage() {}
 
 func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2628,7 @@ func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogFilterRequest.ProtoReflect.Descriptor instead.
 func (*SetLogFilterRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetLogFilterRequest) GetChange() isSetLogFilterRequest_Change {
@@ -2516,7 +2688,7 @@ type LogFilter struct {
 
 func (x *LogFilter) Reset() {
 	*x = LogFilter{}
-	mi := &file_kent_v1_admin_proto_msgTypes[34]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2700,7 @@ func (x *LogFilter) String() string {
 func (*LogFilter) ProtoMessage() {}
 
 func (x *LogFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[34]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2713,7 @@ func (x *LogFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogFilter.ProtoReflect.Descriptor instead.
 func (*LogFilter) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LogFilter) GetFilter() string {
@@ -2565,6 +2737,61 @@ func (x *LogFilter) GetConfigured() string {
 	return ""
 }
 
+type RaiseFloorsRequest_Floor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
+	// in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+	Floor         string `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFloorsRequest_Floor) Reset() {
+	*x = RaiseFloorsRequest_Floor{}
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFloorsRequest_Floor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFloorsRequest_Floor) ProtoMessage() {}
+
+func (x *RaiseFloorsRequest_Floor) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFloorsRequest_Floor.ProtoReflect.Descriptor instead.
+func (*RaiseFloorsRequest_Floor) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *RaiseFloorsRequest_Floor) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *RaiseFloorsRequest_Floor) GetFloor() string {
+	if x != nil {
+		return x.Floor
+	}
+	return ""
+}
+
 type BackupPart_Begin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The daemon's wall clock, in nanoseconds since 1970-01-01T00:00:00Z.
@@ -2579,7 +2806,7 @@ type BackupPart_Begin struct {
 
 func (x *BackupPart_Begin) Reset() {
 	*x = BackupPart_Begin{}
-	mi := &file_kent_v1_admin_proto_msgTypes[35]
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2818,7 @@ func (x *BackupPart_Begin) String() string {
 func (*BackupPart_Begin) ProtoMessage() {}
 
 func (x *BackupPart_Begin) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[35]
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2831,7 @@ func (x *BackupPart_Begin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart_Begin.ProtoReflect.Descriptor instead.
 func (*BackupPart_Begin) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *BackupPart_Begin) GetUnixNanos() int64 {
@@ -2637,7 +2864,7 @@ type BackupPart_Records struct {
 
 func (x *BackupPart_Records) Reset() {
 	*x = BackupPart_Records{}
-	mi := &file_kent_v1_admin_proto_msgTypes[36]
+	mi := &file_kent_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2876,7 @@ func (x *BackupPart_Records) String() string {
 func (*BackupPart_Records) ProtoMessage() {}
 
 func (x *BackupPart_Records) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[36]
+	mi := &file_kent_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2889,7 @@ func (x *BackupPart_Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart_Records.ProtoReflect.Descriptor instead.
 func (*BackupPart_Records) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7, 1}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10, 1}
 }
 
 func (x *BackupPart_Records) GetRecords() []*BackupPart_Record {
@@ -2682,7 +2909,7 @@ type BackupPart_Record struct {
 
 func (x *BackupPart_Record) Reset() {
 	*x = BackupPart_Record{}
-	mi := &file_kent_v1_admin_proto_msgTypes[37]
+	mi := &file_kent_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2921,7 @@ func (x *BackupPart_Record) String() string {
 func (*BackupPart_Record) ProtoMessage() {}
 
 func (x *BackupPart_Record) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[37]
+	mi := &file_kent_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2934,7 @@ func (x *BackupPart_Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart_Record.ProtoReflect.Descriptor instead.
 func (*BackupPart_Record) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7, 2}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10, 2}
 }
 
 func (x *BackupPart_Record) GetKey() string {
@@ -2736,7 +2963,7 @@ type BackupPart_End struct {
 
 func (x *BackupPart_End) Reset() {
 	*x = BackupPart_End{}
-	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	mi := &file_kent_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2975,7 @@ func (x *BackupPart_End) String() string {
 func (*BackupPart_End) ProtoMessage() {}
 
 func (x *BackupPart_End) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	mi := &file_kent_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2988,7 @@ func (x *BackupPart_End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart_End.ProtoReflect.Descriptor instead.
 func (*BackupPart_End) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{7, 3}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{10, 3}
 }
 
 func (x *BackupPart_End) GetCount() uint64 {
@@ -2789,7 +3016,7 @@ type WatchConsoleRequest_Figures struct {
 
 func (x *WatchConsoleRequest_Figures) Reset() {
 	*x = WatchConsoleRequest_Figures{}
-	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	mi := &file_kent_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +3028,7 @@ func (x *WatchConsoleRequest_Figures) String() string {
 func (*WatchConsoleRequest_Figures) ProtoMessage() {}
 
 func (x *WatchConsoleRequest_Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[39]
+	mi := &file_kent_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +3041,7 @@ func (x *WatchConsoleRequest_Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleRequest_Figures.ProtoReflect.Descriptor instead.
 func (*WatchConsoleRequest_Figures) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20, 0}
 }
 
 func (x *WatchConsoleRequest_Figures) GetAfterUnixSeconds() int64 {
@@ -2836,7 +3063,7 @@ type WatchConsoleRequest_Table struct {
 
 func (x *WatchConsoleRequest_Table) Reset() {
 	*x = WatchConsoleRequest_Table{}
-	mi := &file_kent_v1_admin_proto_msgTypes[40]
+	mi := &file_kent_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +3075,7 @@ func (x *WatchConsoleRequest_Table) String() string {
 func (*WatchConsoleRequest_Table) ProtoMessage() {}
 
 func (x *WatchConsoleRequest_Table) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[40]
+	mi := &file_kent_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +3088,7 @@ func (x *WatchConsoleRequest_Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleRequest_Table.ProtoReflect.Descriptor instead.
 func (*WatchConsoleRequest_Table) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17, 1}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20, 1}
 }
 
 func (x *WatchConsoleRequest_Table) GetParent() string {
@@ -2889,7 +3116,7 @@ type WatchConsoleResponse_Seconds struct {
 
 func (x *WatchConsoleResponse_Seconds) Reset() {
 	*x = WatchConsoleResponse_Seconds{}
-	mi := &file_kent_v1_admin_proto_msgTypes[41]
+	mi := &file_kent_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3128,7 @@ func (x *WatchConsoleResponse_Seconds) String() string {
 func (*WatchConsoleResponse_Seconds) ProtoMessage() {}
 
 func (x *WatchConsoleResponse_Seconds) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[41]
+	mi := &file_kent_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3141,7 @@ func (x *WatchConsoleResponse_Seconds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleResponse_Seconds.ProtoReflect.Descriptor instead.
 func (*WatchConsoleResponse_Seconds) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21, 0}
 }
 
 func (x *WatchConsoleResponse_Seconds) GetSeconds() []*FiguresOfSecond {
@@ -2936,7 +3163,7 @@ type WatchConsoleResponse_Begin struct {
 
 func (x *WatchConsoleResponse_Begin) Reset() {
 	*x = WatchConsoleResponse_Begin{}
-	mi := &file_kent_v1_admin_proto_msgTypes[42]
+	mi := &file_kent_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +3175,7 @@ func (x *WatchConsoleResponse_Begin) String() string {
 func (*WatchConsoleResponse_Begin) ProtoMessage() {}
 
 func (x *WatchConsoleResponse_Begin) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[42]
+	mi := &file_kent_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3188,7 @@ func (x *WatchConsoleResponse_Begin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleResponse_Begin.ProtoReflect.Descriptor instead.
 func (*WatchConsoleResponse_Begin) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 1}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21, 1}
 }
 
 func (x *WatchConsoleResponse_Begin) GetParent() string {
@@ -2989,7 +3216,7 @@ type WatchConsoleResponse_Edit struct {
 
 func (x *WatchConsoleResponse_Edit) Reset() {
 	*x = WatchConsoleResponse_Edit{}
-	mi := &file_kent_v1_admin_proto_msgTypes[43]
+	mi := &file_kent_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3228,7 @@ func (x *WatchConsoleResponse_Edit) String() string {
 func (*WatchConsoleResponse_Edit) ProtoMessage() {}
 
 func (x *WatchConsoleResponse_Edit) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[43]
+	mi := &file_kent_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3241,7 @@ func (x *WatchConsoleResponse_Edit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleResponse_Edit.ProtoReflect.Descriptor instead.
 func (*WatchConsoleResponse_Edit) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 2}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21, 2}
 }
 
 func (x *WatchConsoleResponse_Edit) GetParent() string {
@@ -3046,7 +3273,7 @@ type WatchConsoleResponse_Refused struct {
 
 func (x *WatchConsoleResponse_Refused) Reset() {
 	*x = WatchConsoleResponse_Refused{}
-	mi := &file_kent_v1_admin_proto_msgTypes[44]
+	mi := &file_kent_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3285,7 @@ func (x *WatchConsoleResponse_Refused) String() string {
 func (*WatchConsoleResponse_Refused) ProtoMessage() {}
 
 func (x *WatchConsoleResponse_Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[44]
+	mi := &file_kent_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3298,7 @@ func (x *WatchConsoleResponse_Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConsoleResponse_Refused.ProtoReflect.Descriptor instead.
 func (*WatchConsoleResponse_Refused) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18, 3}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21, 3}
 }
 
 func (x *WatchConsoleResponse_Refused) GetTopic() isWatchConsoleResponse_Refused_Topic {
@@ -3133,7 +3360,7 @@ type NotableEvent_Figure struct {
 
 func (x *NotableEvent_Figure) Reset() {
 	*x = NotableEvent_Figure{}
-	mi := &file_kent_v1_admin_proto_msgTypes[45]
+	mi := &file_kent_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3372,7 @@ func (x *NotableEvent_Figure) String() string {
 func (*NotableEvent_Figure) ProtoMessage() {}
 
 func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[45]
+	mi := &file_kent_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3385,7 @@ func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent_Figure.ProtoReflect.Descriptor instead.
 func (*NotableEvent_Figure) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{35, 0}
 }
 
 func (x *NotableEvent_Figure) GetName() string {
@@ -3190,7 +3417,20 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\x06Series\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\tR\breserved\x12\x1b\n" +
-	"\ton_demand\x18\x03 \x01(\bR\bonDemand\"\x14\n" +
+	"\ton_demand\x18\x03 \x01(\bR\bonDemand\"\xab\x01\n" +
+	"\x12RaiseFloorsRequest\x129\n" +
+	"\x06floors\x18\x01 \x03(\v2!.kent.v1.RaiseFloorsRequest.FloorR\x06floors\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x1a5\n" +
+	"\x05Floor\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x14\n" +
+	"\x05floor\x18\x02 \x01(\tR\x05floor\"C\n" +
+	"\x13RaiseFloorsResponse\x12,\n" +
+	"\x06floors\x18\x01 \x03(\v2\x14.kent.v1.RaisedFloorR\x06floors\"m\n" +
+	"\vRaisedFloor\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\"\x14\n" +
 	"\x12AcceptClockRequest\"\x0f\n" +
 	"\rBackupRequest\"\xae\x03\n" +
 	"\n" +
@@ -3425,7 +3665,7 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\bprevious\x18\x02 \x01(\tR\bprevious\x12\x1e\n" +
 	"\n" +
 	"configured\x18\x03 \x01(\tR\n" +
-	"configured2\x94\x05\n" +
+	"configured2\xde\x05\n" +
 	"\x05Admin\x127\n" +
 	"\tGetStatus\x12\x19.kent.v1.GetStatusRequest\x1a\x0f.kent.v1.Status\x12M\n" +
 	"\fWatchConsole\x12\x1c.kent.v1.WatchConsoleRequest\x1a\x1d.kent.v1.WatchConsoleResponse0\x01\x128\n" +
@@ -3435,7 +3675,8 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\fCreateSeries\x12\x1c.kent.v1.CreateSeriesRequest\x1a\x0f.kent.v1.Series\x12G\n" +
 	"\n" +
 	"ListSeries\x12\x1a.kent.v1.ListSeriesRequest\x1a\x1b.kent.v1.ListSeriesResponse0\x01\x12=\n" +
-	"\fForgetSeries\x12\x1c.kent.v1.ForgetSeriesRequest\x1a\x0f.kent.v1.Series\x12E\n" +
+	"\fForgetSeries\x12\x1c.kent.v1.ForgetSeriesRequest\x1a\x0f.kent.v1.Series\x12H\n" +
+	"\vRaiseFloors\x12\x1b.kent.v1.RaiseFloorsRequest\x1a\x1c.kent.v1.RaiseFloorsResponse\x12E\n" +
 	"\n" +
 	"DumpEvents\x12\x1a.kent.v1.DumpEventsRequest\x1a\x1b.kent.v1.DumpEventsResponse\x12@\n" +
 	"\fSetLogFilter\x12\x1c.kent.v1.SetLogFilterRequest\x1a\x12.kent.v1.LogFilterb\x06proto3"
@@ -3452,115 +3693,123 @@ func file_kent_v1_admin_proto_rawDescGZIP() []byte {
 	return file_kent_v1_admin_proto_rawDescData
 }
 
-var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_kent_v1_admin_proto_goTypes = []any{
 	(*CreateSeriesRequest)(nil),          // 0: kent.v1.CreateSeriesRequest
 	(*ListSeriesRequest)(nil),            // 1: kent.v1.ListSeriesRequest
 	(*ListSeriesResponse)(nil),           // 2: kent.v1.ListSeriesResponse
 	(*ForgetSeriesRequest)(nil),          // 3: kent.v1.ForgetSeriesRequest
 	(*Series)(nil),                       // 4: kent.v1.Series
-	(*AcceptClockRequest)(nil),           // 5: kent.v1.AcceptClockRequest
-	(*BackupRequest)(nil),                // 6: kent.v1.BackupRequest
-	(*BackupPart)(nil),                   // 7: kent.v1.BackupPart
-	(*GetStatusRequest)(nil),             // 8: kent.v1.GetStatusRequest
-	(*Status)(nil),                       // 9: kent.v1.Status
-	(*ReplicaStatus)(nil),                // 10: kent.v1.ReplicaStatus
-	(*StoreStatus)(nil),                  // 11: kent.v1.StoreStatus
-	(*ClockStatus)(nil),                  // 12: kent.v1.ClockStatus
-	(*ClockQuarantine)(nil),              // 13: kent.v1.ClockQuarantine
-	(*SlotStatus)(nil),                   // 14: kent.v1.SlotStatus
-	(*ChunkStatus)(nil),                  // 15: kent.v1.ChunkStatus
-	(*Limits)(nil),                       // 16: kent.v1.Limits
-	(*WatchConsoleRequest)(nil),          // 17: kent.v1.WatchConsoleRequest
-	(*WatchConsoleResponse)(nil),         // 18: kent.v1.WatchConsoleResponse
-	(*FiguresOfSecond)(nil),              // 19: kent.v1.FiguresOfSecond
-	(*ReplicaFigures)(nil),               // 20: kent.v1.ReplicaFigures
-	(*SourceFigures)(nil),                // 21: kent.v1.SourceFigures
-	(*DiagnoseRequest)(nil),              // 22: kent.v1.DiagnoseRequest
-	(*Diagnosis)(nil),                    // 23: kent.v1.Diagnosis
-	(*CertificateFile)(nil),              // 24: kent.v1.CertificateFile
-	(*Directory)(nil),                    // 25: kent.v1.Directory
-	(*StoreSize)(nil),                    // 26: kent.v1.StoreSize
-	(*Etcd)(nil),                         // 27: kent.v1.Etcd
-	(*EtcdMember)(nil),                   // 28: kent.v1.EtcdMember
-	(*Forecast)(nil),                     // 29: kent.v1.Forecast
-	(*DumpEventsRequest)(nil),            // 30: kent.v1.DumpEventsRequest
-	(*DumpEventsResponse)(nil),           // 31: kent.v1.DumpEventsResponse
-	(*NotableEvent)(nil),                 // 32: kent.v1.NotableEvent
-	(*SetLogFilterRequest)(nil),          // 33: kent.v1.SetLogFilterRequest
-	(*LogFilter)(nil),                    // 34: kent.v1.LogFilter
-	(*BackupPart_Begin)(nil),             // 35: kent.v1.BackupPart.Begin
-	(*BackupPart_Records)(nil),           // 36: kent.v1.BackupPart.Records
-	(*BackupPart_Record)(nil),            // 37: kent.v1.BackupPart.Record
-	(*BackupPart_End)(nil),               // 38: kent.v1.BackupPart.End
-	(*WatchConsoleRequest_Figures)(nil),  // 39: kent.v1.WatchConsoleRequest.Figures
-	(*WatchConsoleRequest_Table)(nil),    // 40: kent.v1.WatchConsoleRequest.Table
-	(*WatchConsoleResponse_Seconds)(nil), // 41: kent.v1.WatchConsoleResponse.Seconds
-	(*WatchConsoleResponse_Begin)(nil),   // 42: kent.v1.WatchConsoleResponse.Begin
-	(*WatchConsoleResponse_Edit)(nil),    // 43: kent.v1.WatchConsoleResponse.Edit
-	(*WatchConsoleResponse_Refused)(nil), // 44: kent.v1.WatchConsoleResponse.Refused
-	(*NotableEvent_Figure)(nil),          // 45: kent.v1.NotableEvent.Figure
-	(*HistoryEntry)(nil),                 // 46: kent.v1.HistoryEntry
-	(*status.Status)(nil),                // 47: google.rpc.Status
+	(*RaiseFloorsRequest)(nil),           // 5: kent.v1.RaiseFloorsRequest
+	(*RaiseFloorsResponse)(nil),          // 6: kent.v1.RaiseFloorsResponse
+	(*RaisedFloor)(nil),                  // 7: kent.v1.RaisedFloor
+	(*AcceptClockRequest)(nil),           // 8: kent.v1.AcceptClockRequest
+	(*BackupRequest)(nil),                // 9: kent.v1.BackupRequest
+	(*BackupPart)(nil),                   // 10: kent.v1.BackupPart
+	(*GetStatusRequest)(nil),             // 11: kent.v1.GetStatusRequest
+	(*Status)(nil),                       // 12: kent.v1.Status
+	(*ReplicaStatus)(nil),                // 13: kent.v1.ReplicaStatus
+	(*StoreStatus)(nil),                  // 14: kent.v1.StoreStatus
+	(*ClockStatus)(nil),                  // 15: kent.v1.ClockStatus
+	(*ClockQuarantine)(nil),              // 16: kent.v1.ClockQuarantine
+	(*SlotStatus)(nil),                   // 17: kent.v1.SlotStatus
+	(*ChunkStatus)(nil),                  // 18: kent.v1.ChunkStatus
+	(*Limits)(nil),                       // 19: kent.v1.Limits
+	(*WatchConsoleRequest)(nil),          // 20: kent.v1.WatchConsoleRequest
+	(*WatchConsoleResponse)(nil),         // 21: kent.v1.WatchConsoleResponse
+	(*FiguresOfSecond)(nil),              // 22: kent.v1.FiguresOfSecond
+	(*ReplicaFigures)(nil),               // 23: kent.v1.ReplicaFigures
+	(*SourceFigures)(nil),                // 24: kent.v1.SourceFigures
+	(*DiagnoseRequest)(nil),              // 25: kent.v1.DiagnoseRequest
+	(*Diagnosis)(nil),                    // 26: kent.v1.Diagnosis
+	(*CertificateFile)(nil),              // 27: kent.v1.CertificateFile
+	(*Directory)(nil),                    // 28: kent.v1.Directory
+	(*StoreSize)(nil),                    // 29: kent.v1.StoreSize
+	(*Etcd)(nil),                         // 30: kent.v1.Etcd
+	(*EtcdMember)(nil),                   // 31: kent.v1.EtcdMember
+	(*Forecast)(nil),                     // 32: kent.v1.Forecast
+	(*DumpEventsRequest)(nil),            // 33: kent.v1.DumpEventsRequest
+	(*DumpEventsResponse)(nil),           // 34: kent.v1.DumpEventsResponse
+	(*NotableEvent)(nil),                 // 35: kent.v1.NotableEvent
+	(*SetLogFilterRequest)(nil),          // 36: kent.v1.SetLogFilterRequest
+	(*LogFilter)(nil),                    // 37: kent.v1.LogFilter
+	(*RaiseFloorsRequest_Floor)(nil),     // 38: kent.v1.RaiseFloorsRequest.Floor
+	(*BackupPart_Begin)(nil),             // 39: kent.v1.BackupPart.Begin
+	(*BackupPart_Records)(nil),           // 40: kent.v1.BackupPart.Records
+	(*BackupPart_Record)(nil),            // 41: kent.v1.BackupPart.Record
+	(*BackupPart_End)(nil),               // 42: kent.v1.BackupPart.End
+	(*WatchConsoleRequest_Figures)(nil),  // 43: kent.v1.WatchConsoleRequest.Figures
+	(*WatchConsoleRequest_Table)(nil),    // 44: kent.v1.WatchConsoleRequest.Table
+	(*WatchConsoleResponse_Seconds)(nil), // 45: kent.v1.WatchConsoleResponse.Seconds
+	(*WatchConsoleResponse_Begin)(nil),   // 46: kent.v1.WatchConsoleResponse.Begin
+	(*WatchConsoleResponse_Edit)(nil),    // 47: kent.v1.WatchConsoleResponse.Edit
+	(*WatchConsoleResponse_Refused)(nil), // 48: kent.v1.WatchConsoleResponse.Refused
+	(*NotableEvent_Figure)(nil),          // 49: kent.v1.NotableEvent.Figure
+	(*HistoryEntry)(nil),                 // 50: kent.v1.HistoryEntry
+	(*status.Status)(nil),                // 51: google.rpc.Status
 }
 var file_kent_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: kent.v1.ListSeriesResponse.series:type_name -> kent.v1.Series
-	35, // 1: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
-	36, // 2: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
-	38, // 3: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
-	11, // 4: kent.v1.Status.store:type_name -> kent.v1.StoreStatus
-	12, // 5: kent.v1.Status.clock:type_name -> kent.v1.ClockStatus
-	14, // 6: kent.v1.Status.slots:type_name -> kent.v1.SlotStatus
-	15, // 7: kent.v1.Status.chunks:type_name -> kent.v1.ChunkStatus
-	16, // 8: kent.v1.Status.limits:type_name -> kent.v1.Limits
-	10, // 9: kent.v1.Status.replicas:type_name -> kent.v1.ReplicaStatus
-	13, // 10: kent.v1.ClockStatus.quarantine:type_name -> kent.v1.ClockQuarantine
-	39, // 11: kent.v1.WatchConsoleRequest.figures:type_name -> kent.v1.WatchConsoleRequest.Figures
-	40, // 12: kent.v1.WatchConsoleRequest.tables:type_name -> kent.v1.WatchConsoleRequest.Table
-	41, // 13: kent.v1.WatchConsoleResponse.seconds:type_name -> kent.v1.WatchConsoleResponse.Seconds
-	42, // 14: kent.v1.WatchConsoleResponse.begin:type_name -> kent.v1.WatchConsoleResponse.Begin
-	43, // 15: kent.v1.WatchConsoleResponse.edit:type_name -> kent.v1.WatchConsoleResponse.Edit
-	44, // 16: kent.v1.WatchConsoleResponse.refused:type_name -> kent.v1.WatchConsoleResponse.Refused
-	20, // 17: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
-	21, // 18: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
-	9,  // 19: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
-	25, // 20: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
-	26, // 21: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
-	27, // 22: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
-	29, // 23: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
-	24, // 24: kent.v1.Diagnosis.certificates:type_name -> kent.v1.CertificateFile
-	28, // 25: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
-	32, // 26: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
-	45, // 27: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
-	37, // 28: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
-	19, // 29: kent.v1.WatchConsoleResponse.Seconds.seconds:type_name -> kent.v1.FiguresOfSecond
-	46, // 30: kent.v1.WatchConsoleResponse.Edit.entry:type_name -> kent.v1.HistoryEntry
-	47, // 31: kent.v1.WatchConsoleResponse.Refused.status:type_name -> google.rpc.Status
-	8,  // 32: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
-	17, // 33: kent.v1.Admin.WatchConsole:input_type -> kent.v1.WatchConsoleRequest
-	22, // 34: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
-	6,  // 35: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
-	5,  // 36: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
-	0,  // 37: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
-	1,  // 38: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
-	3,  // 39: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
-	30, // 40: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
-	33, // 41: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
-	9,  // 42: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
-	18, // 43: kent.v1.Admin.WatchConsole:output_type -> kent.v1.WatchConsoleResponse
-	23, // 44: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
-	7,  // 45: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
-	12, // 46: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
-	4,  // 47: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
-	2,  // 48: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
-	4,  // 49: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
-	31, // 50: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
-	34, // 51: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
-	42, // [42:52] is the sub-list for method output_type
-	32, // [32:42] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	38, // 1: kent.v1.RaiseFloorsRequest.floors:type_name -> kent.v1.RaiseFloorsRequest.Floor
+	7,  // 2: kent.v1.RaiseFloorsResponse.floors:type_name -> kent.v1.RaisedFloor
+	39, // 3: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
+	40, // 4: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
+	42, // 5: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
+	14, // 6: kent.v1.Status.store:type_name -> kent.v1.StoreStatus
+	15, // 7: kent.v1.Status.clock:type_name -> kent.v1.ClockStatus
+	17, // 8: kent.v1.Status.slots:type_name -> kent.v1.SlotStatus
+	18, // 9: kent.v1.Status.chunks:type_name -> kent.v1.ChunkStatus
+	19, // 10: kent.v1.Status.limits:type_name -> kent.v1.Limits
+	13, // 11: kent.v1.Status.replicas:type_name -> kent.v1.ReplicaStatus
+	16, // 12: kent.v1.ClockStatus.quarantine:type_name -> kent.v1.ClockQuarantine
+	43, // 13: kent.v1.WatchConsoleRequest.figures:type_name -> kent.v1.WatchConsoleRequest.Figures
+	44, // 14: kent.v1.WatchConsoleRequest.tables:type_name -> kent.v1.WatchConsoleRequest.Table
+	45, // 15: kent.v1.WatchConsoleResponse.seconds:type_name -> kent.v1.WatchConsoleResponse.Seconds
+	46, // 16: kent.v1.WatchConsoleResponse.begin:type_name -> kent.v1.WatchConsoleResponse.Begin
+	47, // 17: kent.v1.WatchConsoleResponse.edit:type_name -> kent.v1.WatchConsoleResponse.Edit
+	48, // 18: kent.v1.WatchConsoleResponse.refused:type_name -> kent.v1.WatchConsoleResponse.Refused
+	23, // 19: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
+	24, // 20: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
+	12, // 21: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
+	28, // 22: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
+	29, // 23: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
+	30, // 24: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
+	32, // 25: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
+	27, // 26: kent.v1.Diagnosis.certificates:type_name -> kent.v1.CertificateFile
+	31, // 27: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
+	35, // 28: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
+	49, // 29: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
+	41, // 30: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
+	22, // 31: kent.v1.WatchConsoleResponse.Seconds.seconds:type_name -> kent.v1.FiguresOfSecond
+	50, // 32: kent.v1.WatchConsoleResponse.Edit.entry:type_name -> kent.v1.HistoryEntry
+	51, // 33: kent.v1.WatchConsoleResponse.Refused.status:type_name -> google.rpc.Status
+	11, // 34: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
+	20, // 35: kent.v1.Admin.WatchConsole:input_type -> kent.v1.WatchConsoleRequest
+	25, // 36: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
+	9,  // 37: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
+	8,  // 38: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
+	0,  // 39: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
+	1,  // 40: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
+	3,  // 41: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
+	5,  // 42: kent.v1.Admin.RaiseFloors:input_type -> kent.v1.RaiseFloorsRequest
+	33, // 43: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
+	36, // 44: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
+	12, // 45: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
+	21, // 46: kent.v1.Admin.WatchConsole:output_type -> kent.v1.WatchConsoleResponse
+	26, // 47: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
+	10, // 48: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
+	15, // 49: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
+	4,  // 50: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
+	2,  // 51: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
+	4,  // 52: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
+	6,  // 53: kent.v1.Admin.RaiseFloors:output_type -> kent.v1.RaiseFloorsResponse
+	34, // 54: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
+	37, // 55: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
+	45, // [45:56] is the sub-list for method output_type
+	34, // [34:45] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_admin_proto_init() }
@@ -3569,30 +3818,30 @@ func file_kent_v1_admin_proto_init() {
 		return
 	}
 	file_kent_v1_regions_proto_init()
-	file_kent_v1_admin_proto_msgTypes[7].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[10].OneofWrappers = []any{
 		(*BackupPart_Begin_)(nil),
 		(*BackupPart_Records_)(nil),
 		(*BackupPart_End_)(nil),
 	}
-	file_kent_v1_admin_proto_msgTypes[10].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[18].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[14].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[21].OneofWrappers = []any{
 		(*WatchConsoleResponse_Seconds_)(nil),
 		(*WatchConsoleResponse_Begin_)(nil),
 		(*WatchConsoleResponse_Edit_)(nil),
 		(*WatchConsoleResponse_Refused_)(nil),
 	}
-	file_kent_v1_admin_proto_msgTypes[20].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[23].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[27].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[28].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[33].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[26].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[30].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[36].OneofWrappers = []any{
 		(*SetLogFilterRequest_Filter)(nil),
 		(*SetLogFilterRequest_Reset_)(nil),
 	}
-	file_kent_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[44].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[44].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[48].OneofWrappers = []any{
 		(*WatchConsoleResponse_Refused_Figures)(nil),
 		(*WatchConsoleResponse_Refused_Parent)(nil),
 	}
@@ -3602,7 +3851,7 @@ func file_kent_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_admin_proto_rawDesc), len(file_kent_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	Admin_CreateSeries_FullMethodName = "/kent.v1.Admin/CreateSeries"
 	Admin_ListSeries_FullMethodName   = "/kent.v1.Admin/ListSeries"
 	Admin_ForgetSeries_FullMethodName = "/kent.v1.Admin/ForgetSeries"
+	Admin_RaiseFloors_FullMethodName  = "/kent.v1.Admin/RaiseFloors"
 	Admin_DumpEvents_FullMethodName   = "/kent.v1.Admin/DumpEvents"
 	Admin_SetLogFilter_FullMethodName = "/kent.v1.Admin/SetLogFilter"
 )
@@ -60,6 +61,10 @@ type AdminClient interface {
 	// Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
 	// continues where it stopped.
 	ForgetSeries(ctx context.Context, in *ForgetSeriesRequest, opts ...grpc.CallOption) (*Series, error)
+	// Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+	// request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+	// UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+	RaiseFloors(ctx context.Context, in *RaiseFloorsRequest, opts ...grpc.CallOption) (*RaiseFloorsResponse, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(ctx context.Context, in *DumpEventsRequest, opts ...grpc.CallOption) (*DumpEventsResponse, error)
 	// Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
@@ -181,6 +186,16 @@ func (c *adminClient) ForgetSeries(ctx context.Context, in *ForgetSeriesRequest,
 	return out, nil
 }
 
+func (c *adminClient) RaiseFloors(ctx context.Context, in *RaiseFloorsRequest, opts ...grpc.CallOption) (*RaiseFloorsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RaiseFloorsResponse)
+	err := c.cc.Invoke(ctx, Admin_RaiseFloors_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) DumpEvents(ctx context.Context, in *DumpEventsRequest, opts ...grpc.CallOption) (*DumpEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DumpEventsResponse)
@@ -228,6 +243,10 @@ type AdminServer interface {
 	// Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
 	// continues where it stopped.
 	ForgetSeries(context.Context, *ForgetSeriesRequest) (*Series, error)
+	// Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+	// request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+	// UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+	RaiseFloors(context.Context, *RaiseFloorsRequest) (*RaiseFloorsResponse, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(context.Context, *DumpEventsRequest) (*DumpEventsResponse, error)
 	// Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
@@ -265,6 +284,9 @@ func (UnimplementedAdminServer) ListSeries(*ListSeriesRequest, grpc.ServerStream
 }
 func (UnimplementedAdminServer) ForgetSeries(context.Context, *ForgetSeriesRequest) (*Series, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetSeries not implemented")
+}
+func (UnimplementedAdminServer) RaiseFloors(context.Context, *RaiseFloorsRequest) (*RaiseFloorsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RaiseFloors not implemented")
 }
 func (UnimplementedAdminServer) DumpEvents(context.Context, *DumpEventsRequest) (*DumpEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DumpEvents not implemented")
@@ -416,6 +438,24 @@ func _Admin_ForgetSeries_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_RaiseFloors_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RaiseFloorsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RaiseFloors(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RaiseFloors_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RaiseFloors(ctx, req.(*RaiseFloorsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_DumpEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DumpEventsRequest)
 	if err := dec(in); err != nil {
@@ -478,6 +518,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForgetSeries",
 			Handler:    _Admin_ForgetSeries_Handler,
+		},
+		{
+			MethodName: "RaiseFloors",
+			Handler:    _Admin_RaiseFloors_Handler,
 		},
 		{
 			MethodName: "DumpEvents",

@@ -20,7 +20,11 @@ use std::{
 use kent_proto::v1::{Encoding, RaiseFloorsRequest, RaisedFloor, raise_floors_request::Floor};
 use kent_test_etcd::Etcd;
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::Handle,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 use tokio_postgres::{Client, Config, NoTls};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -83,7 +87,7 @@ impl Postgres {
 
     async fn connect(&self) -> Client {
         let (client, connection) = self.config.connect(NoTls).await.expect("PostgreSQL answers");
-        tokio::spawn(connection);
+        Handle::current().spawn(connection);
         client
     }
 }
@@ -129,10 +133,10 @@ impl Service {
         old: impl Fn(usize) -> F + Clone + Send + 'static,
         adopt: impl Future<Output = ()>,
     ) {
-        let mut workers = Vec::new();
+        let mut workers = JoinSet::new();
         for worker in 0..WORKERS {
             let (service, old, mut allocator) = (self.clone(), old.clone(), daemon.allocator());
-            workers.push(tokio::spawn(async move {
+            workers.spawn(async move {
                 while !service.stop.load(Relaxed) {
                     if service.moved[worker].load(Relaxed) {
                         let reply = allocator.allocate(request(source, 3, Encoding::Packed)).await.expect("granted");
@@ -142,7 +146,7 @@ impl Service {
                         service.old.lock().expect("a lock").push(id);
                     }
                 }
-            }));
+            });
         }
         self.reach(&self.old, 200).await;
         adopt.await;
@@ -157,8 +161,8 @@ impl Service {
         let new = self.new.lock().expect("a lock").len();
         self.reach(&self.new, new + 500).await;
         self.stop.store(true, Relaxed);
-        for worker in workers {
-            worker.await.expect("no identifier is refused");
+        while let Some(worker) = workers.join_next().await {
+            worker.expect("no identifier is refused");
         }
         let (old, new) = (self.old.lock().expect("a lock"), self.new.lock().expect("a lock"));
         let all: HashSet<u128> = old.iter().chain(&*new).copied().collect();

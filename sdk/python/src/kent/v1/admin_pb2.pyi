@@ -40,6 +40,39 @@ class Series(_message.Message):
     on_demand: bool
     def __init__(self, source: _Optional[str] = ..., reserved: _Optional[str] = ..., on_demand: bool = ...) -> None: ...
 
+class RaiseFloorsRequest(_message.Message):
+    __slots__ = ("floors", "validate_only")
+    class Floor(_message.Message):
+        __slots__ = ("source", "floor")
+        SOURCE_FIELD_NUMBER: _ClassVar[int]
+        FLOOR_FIELD_NUMBER: _ClassVar[int]
+        source: str
+        floor: str
+        def __init__(self, source: _Optional[str] = ..., floor: _Optional[str] = ...) -> None: ...
+    FLOORS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    floors: _containers.RepeatedCompositeFieldContainer[RaiseFloorsRequest.Floor]
+    validate_only: bool
+    def __init__(self, floors: _Optional[_Iterable[_Union[RaiseFloorsRequest.Floor, _Mapping]]] = ..., validate_only: bool = ...) -> None: ...
+
+class RaiseFloorsResponse(_message.Message):
+    __slots__ = ("floors",)
+    FLOORS_FIELD_NUMBER: _ClassVar[int]
+    floors: _containers.RepeatedCompositeFieldContainer[RaisedFloor]
+    def __init__(self, floors: _Optional[_Iterable[_Union[RaisedFloor, _Mapping]]] = ...) -> None: ...
+
+class RaisedFloor(_message.Message):
+    __slots__ = ("source", "before", "after", "changed")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    before: str
+    after: str
+    changed: bool
+    def __init__(self, source: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., changed: bool = ...) -> None: ...
+
 class AcceptClockRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

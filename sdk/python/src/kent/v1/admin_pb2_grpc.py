@@ -74,6 +74,11 @@ class AdminStub(object):
                 request_serializer=kent_dot_v1_dot_admin__pb2.ForgetSeriesRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_admin__pb2.Series.FromString,
                 _registered_method=True)
+        self.RaiseFloors = channel.unary_unary(
+                '/kent.v1.Admin/RaiseFloors',
+                request_serializer=kent_dot_v1_dot_admin__pb2.RaiseFloorsRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_admin__pb2.RaiseFloorsResponse.FromString,
+                _registered_method=True)
         self.DumpEvents = channel.unary_unary(
                 '/kent.v1.Admin/DumpEvents',
                 request_serializer=kent_dot_v1_dot_admin__pb2.DumpEventsRequest.SerializeToString,
@@ -152,6 +157,15 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RaiseFloors(self, request, context):
+        """Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+        request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+        UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DumpEvents(self, request, context):
         """Returns the latest notable events of the daemon, such as slow commits and refused connections.
         """
@@ -208,6 +222,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ForgetSeries,
                     request_deserializer=kent_dot_v1_dot_admin__pb2.ForgetSeriesRequest.FromString,
                     response_serializer=kent_dot_v1_dot_admin__pb2.Series.SerializeToString,
+            ),
+            'RaiseFloors': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseFloors,
+                    request_deserializer=kent_dot_v1_dot_admin__pb2.RaiseFloorsRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_admin__pb2.RaiseFloorsResponse.SerializeToString,
             ),
             'DumpEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.DumpEvents,
@@ -436,6 +455,33 @@ class Admin(object):
             '/kent.v1.Admin/ForgetSeries',
             kent_dot_v1_dot_admin__pb2.ForgetSeriesRequest.SerializeToString,
             kent_dot_v1_dot_admin__pb2.Series.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RaiseFloors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Admin/RaiseFloors',
+            kent_dot_v1_dot_admin__pb2.RaiseFloorsRequest.SerializeToString,
+            kent_dot_v1_dot_admin__pb2.RaiseFloorsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -54,6 +54,42 @@ export interface Series {
   onDemand: boolean;
 }
 
+export interface RaiseFloorsRequest {
+  /** 1 to 50 floors, each with another source. */
+  floors: RaiseFloorsRequest_Floor[];
+  /** Only check the floors, and return what they would skip. */
+  validateOnly: boolean;
+}
+
+export interface RaiseFloorsRequest_Floor {
+  /** A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders". */
+  source: string;
+  /**
+   * The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
+   * in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+   */
+  floor: string;
+}
+
+export interface RaiseFloorsResponse {
+  /** The result for each floor, in the same order. */
+  floors: RaisedFloor[];
+}
+
+export interface RaisedFloor {
+  /** The source, as in the request. */
+  source: string;
+  /** The number at which a series continued before, decimal. Empty for a time-based source. */
+  before: string;
+  /**
+   * The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
+   * which nothing more is issued.
+   */
+  after: string;
+  /** False if the source was above the floor already. */
+  changed: boolean;
+}
+
 export interface AcceptClockRequest {
 }
 
@@ -810,6 +846,286 @@ export const Series: MessageFns<Series> = {
     message.source = object.source ?? "";
     message.reserved = object.reserved ?? "";
     message.onDemand = object.onDemand ?? false;
+    return message;
+  },
+};
+
+function createBaseRaiseFloorsRequest(): RaiseFloorsRequest {
+  return { floors: [], validateOnly: false };
+}
+
+export const RaiseFloorsRequest: MessageFns<RaiseFloorsRequest> = {
+  encode(message: RaiseFloorsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.floors) {
+      RaiseFloorsRequest_Floor.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.validateOnly !== false) {
+      writer.uint32(16).bool(message.validateOnly);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaiseFloorsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaiseFloorsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.floors.push(RaiseFloorsRequest_Floor.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.validateOnly = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RaiseFloorsRequest>): RaiseFloorsRequest {
+    return RaiseFloorsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RaiseFloorsRequest>): RaiseFloorsRequest {
+    const message = createBaseRaiseFloorsRequest();
+    message.floors = object.floors?.map((e) => RaiseFloorsRequest_Floor.fromPartial(e)) || [];
+    message.validateOnly = object.validateOnly ?? false;
+    return message;
+  },
+};
+
+function createBaseRaiseFloorsRequest_Floor(): RaiseFloorsRequest_Floor {
+  return { source: "", floor: "" };
+}
+
+export const RaiseFloorsRequest_Floor: MessageFns<RaiseFloorsRequest_Floor> = {
+  encode(message: RaiseFloorsRequest_Floor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.source !== "") {
+      writer.uint32(10).string(message.source);
+    }
+    if (message.floor !== "") {
+      writer.uint32(18).string(message.floor);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaiseFloorsRequest_Floor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaiseFloorsRequest_Floor();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.source = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.floor = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RaiseFloorsRequest_Floor>): RaiseFloorsRequest_Floor {
+    return RaiseFloorsRequest_Floor.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RaiseFloorsRequest_Floor>): RaiseFloorsRequest_Floor {
+    const message = createBaseRaiseFloorsRequest_Floor();
+    message.source = object.source ?? "";
+    message.floor = object.floor ?? "";
+    return message;
+  },
+};
+
+function createBaseRaiseFloorsResponse(): RaiseFloorsResponse {
+  return { floors: [] };
+}
+
+export const RaiseFloorsResponse: MessageFns<RaiseFloorsResponse> = {
+  encode(message: RaiseFloorsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.floors) {
+      RaisedFloor.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaiseFloorsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaiseFloorsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.floors.push(RaisedFloor.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RaiseFloorsResponse>): RaiseFloorsResponse {
+    return RaiseFloorsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RaiseFloorsResponse>): RaiseFloorsResponse {
+    const message = createBaseRaiseFloorsResponse();
+    message.floors = object.floors?.map((e) => RaisedFloor.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseRaisedFloor(): RaisedFloor {
+  return { source: "", before: "", after: "", changed: false };
+}
+
+export const RaisedFloor: MessageFns<RaisedFloor> = {
+  encode(message: RaisedFloor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.source !== "") {
+      writer.uint32(10).string(message.source);
+    }
+    if (message.before !== "") {
+      writer.uint32(18).string(message.before);
+    }
+    if (message.after !== "") {
+      writer.uint32(26).string(message.after);
+    }
+    if (message.changed !== false) {
+      writer.uint32(32).bool(message.changed);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaisedFloor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaisedFloor();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.source = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.before = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.after = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.changed = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RaisedFloor>): RaisedFloor {
+    return RaisedFloor.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RaisedFloor>): RaisedFloor {
+    const message = createBaseRaisedFloor();
+    message.source = object.source ?? "";
+    message.before = object.before ?? "";
+    message.after = object.after ?? "";
+    message.changed = object.changed ?? false;
     return message;
   },
 };
@@ -4769,6 +5085,20 @@ export const AdminService = {
     responseSerialize: (value: Series): Buffer => Buffer.from(Series.encode(value).finish()),
     responseDeserialize: (value: Buffer): Series => Series.decode(value),
   },
+  /**
+   * Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+   * request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+   * UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+   */
+  raiseFloors: {
+    path: "/kent.v1.Admin/RaiseFloors" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RaiseFloorsRequest): Buffer => Buffer.from(RaiseFloorsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RaiseFloorsRequest => RaiseFloorsRequest.decode(value),
+    responseSerialize: (value: RaiseFloorsResponse): Buffer => Buffer.from(RaiseFloorsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RaiseFloorsResponse => RaiseFloorsResponse.decode(value),
+  },
   /** Returns the latest notable events of the daemon, such as slow commits and refused connections. */
   dumpEvents: {
     path: "/kent.v1.Admin/DumpEvents" as const,
@@ -4825,6 +5155,12 @@ export interface AdminServer extends UntypedServiceImplementation {
    * continues where it stopped.
    */
   forgetSeries: handleUnaryCall<ForgetSeriesRequest, Series>;
+  /**
+   * Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+   * request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+   * UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+   */
+  raiseFloors: handleUnaryCall<RaiseFloorsRequest, RaiseFloorsResponse>;
   /** Returns the latest notable events of the daemon, such as slow commits and refused connections. */
   dumpEvents: handleUnaryCall<DumpEventsRequest, DumpEventsResponse>;
   /** Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops. */
@@ -4948,6 +5284,26 @@ export interface AdminClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Series) => void,
+  ): ClientUnaryCall;
+  /**
+   * Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+   * request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+   * UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+   */
+  raiseFloors(
+    request: RaiseFloorsRequest,
+    callback: (error: ServiceError | null, response: RaiseFloorsResponse) => void,
+  ): ClientUnaryCall;
+  raiseFloors(
+    request: RaiseFloorsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RaiseFloorsResponse) => void,
+  ): ClientUnaryCall;
+  raiseFloors(
+    request: RaiseFloorsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RaiseFloorsResponse) => void,
   ): ClientUnaryCall;
   /** Returns the latest notable events of the daemon, such as slow commits and refused connections. */
   dumpEvents(

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file kent/v1/admin.proto.
  */
 export const file_kent_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZW50L3YxL2FkbWluLnByb3RvEgdrZW50LnYxIiUKE0NyZWF0ZVNlcmllc1JlcXVlc3QSDgoGc291cmNlGAEgASgJIhMKEUxpc3RTZXJpZXNSZXF1ZXN0IjUKEkxpc3RTZXJpZXNSZXNwb25zZRIfCgZzZXJpZXMYASADKAsyDy5rZW50LnYxLlNlcmllcyIlChNGb3JnZXRTZXJpZXNSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCSI9CgZTZXJpZXMSDgoGc291cmNlGAEgASgJEhAKCHJlc2VydmVkGAIgASgJEhEKCW9uX2RlbWFuZBgDIAEoCCIUChJBY2NlcHRDbG9ja1JlcXVlc3QiDwoNQmFja3VwUmVxdWVzdCLaAgoKQmFja3VwUGFydBIqCgViZWdpbhgBIAEoCzIZLmtlbnQudjEuQmFja3VwUGFydC5CZWdpbkgAEi4KB3JlY29yZHMYAiABKAsyGy5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3Jkc0gAEiYKA2VuZBgDIAEoCzIXLmtlbnQudjEuQmFja3VwUGFydC5FbmRIABo9CgVCZWdpbhISCgp1bml4X25hbm9zGAEgASgDEhAKCHN0b3JlX2lkGAIgASgJEg4KBnNjaGVtYRgDIAEoDRo2CgdSZWNvcmRzEisKB3JlY29yZHMYASADKAsyGi5rZW50LnYxLkJhY2t1cFBhcnQuUmVjb3JkGiQKBlJlY29yZBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAwaIwoDRW5kEg0KBWNvdW50GAEgASgEEg0KBWNyYzMyGAIgASgHQgYKBHBhcnQiEgoQR2V0U3RhdHVzUmVxdWVzdCKwAgoGU3RhdHVzEg8KB3ZlcnNpb24YASABKAkSFgoOdXB0aW1lX3NlY29uZHMYAiABKAQSDQoFcmVhZHkYAyABKAgSDwoHcmVhc29ucxgEIAMoCRIjCgVzdG9yZRgFIAEoCzIULmtlbnQudjEuU3RvcmVTdGF0dXMSIwoFY2xvY2sYBiABKAsyFC5rZW50LnYxLkNsb2NrU3RhdHVzEiIKBXNsb3RzGAcgAygLMhMua2VudC52MS5TbG90U3RhdHVzEiQKBmNodW5rcxgIIAMoCzIULmtlbnQudjEuQ2h1bmtTdGF0dXMSHwoGbGltaXRzGAkgASgLMg8ua2VudC52MS5MaW1pdHMSKAoIcmVwbGljYXMYCiADKAsyFi5rZW50LnYxLlJlcGxpY2FTdGF0dXMi5QEKDVJlcGxpY2FTdGF0dXMSDAoEbmFtZRgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEQoEc2xvdBgEIAEoDUgAiAEBEhYKDnJlc2VydmVkX3VudGlsGAUgASgDEhsKDmNsb2NrX2FoZWFkX21zGAYgASgSSAGIAQESFwoPYXBwbGllZF92ZXJzaW9uGAcgASgEEhEKCWFuc3dlcmluZxgIIAEoCBIUCgxoZWFyZF9tc19hZ28YCSABKARCBwoFX3Nsb3RCEQoPX2Nsb2NrX2FoZWFkX21zIrMBCgtTdG9yZVN0YXR1cxIMCgRraW5kGAEgASgJEhAKCGxvY2F0aW9uGAIgASgJEgoKAmlkGAMgASgJEg8KB2NvbW1pdHMYBCABKAQSDwoHZmx1c2hlcxgFIAEoBBIRCgljb25mbGljdHMYBiABKAQSGwoOcmVhY2hlZF9tc19hZ28YByABKARIAIgBARITCgt1bnJlYWNoYWJsZRgIIAEoCUIRCg9fcmVhY2hlZF9tc19hZ28ikAEKC0Nsb2NrU3RhdHVzEhIKCnVuaXhfbmFub3MYASABKAMSEwoLY2xvY2tfZXBvY2gYAiABKAQSFAoMdG9sZXJhbmNlX21zGAMgASgEEhQKDG1heF9haGVhZF9tcxgEIAEoBBIsCgpxdWFyYW50aW5lGAUgASgLMhgua2VudC52MS5DbG9ja1F1YXJhbnRpbmUiWwoPQ2xvY2tRdWFyYW50aW5lEhAKCGFoZWFkX21zGAEgASgEEh8KEmluc3RlYWRfdW5peF9uYW5vcxgCIAEoA0gAiAEBQhUKE19pbnN0ZWFkX3VuaXhfbmFub3MifwoKU2xvdFN0YXR1cxIMCgRzbG90GAEgASgNEhIKCnNsb3RfZXBvY2gYAiABKAQSDAoEbm9kZRgDIAEoCRIRCgljbG9ja19zZXEYBCABKA0SFgoOcmVzZXJ2ZWRfdW50aWwYBSABKAMSFgoOd2luZG93X2xlZnRfbXMYBiABKAQiKwoLQ2h1bmtTdGF0dXMSDgoGc291cmNlGAEgASgJEgwKBGxlZnQYAiABKAkiRAoGTGltaXRzEhMKC2xlYXNlX2NvdW50GAEgASgEEhQKDHBhY2tlZF9ieXRlcxgCIAEoBBIPCgdzdHJlYW1zGAMgASgEIvABChNXYXRjaENvbnNvbGVSZXF1ZXN0EjUKB2ZpZ3VyZXMYASABKAsyJC5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QuRmlndXJlcxIyCgZ0YWJsZXMYAiADKAsyIi5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QuVGFibGUaJQoHRmlndXJlcxIaChJhZnRlcl91bml4X3NlY29uZHMYASABKAMaRwoFVGFibGUSDgoGcGFyZW50GAEgASgJEhsKDmFmdGVyX3JldmlzaW9uGAIgASgESACIAQFCEQoPX2FmdGVyX3JldmlzaW9uIvkDChRXYXRjaENvbnNvbGVSZXNwb25zZRI4CgdzZWNvbmRzGAEgASgLMiUua2VudC52MS5XYXRjaENvbnNvbGVSZXNwb25zZS5TZWNvbmRzSAASNAoFYmVnaW4YAiABKAsyIy5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlLkJlZ2luSAASMgoEZWRpdBgDIAEoCzIiLmtlbnQudjEuV2F0Y2hDb25zb2xlUmVzcG9uc2UuRWRpdEgAEjgKB3JlZnVzZWQYBCABKAsyJS5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlLlJlZnVzZWRIABo0CgdTZWNvbmRzEikKB3NlY29uZHMYASADKAsyGC5rZW50LnYxLkZpZ3VyZXNPZlNlY29uZBopCgVCZWdpbhIOCgZwYXJlbnQYASABKAkSEAoIcmV2aXNpb24YAiABKAQaPAoERWRpdBIOCgZwYXJlbnQYASABKAkSJAoFZW50cnkYAiABKAsyFS5rZW50LnYxLkhpc3RvcnlFbnRyeRpbCgdSZWZ1c2VkEhEKB2ZpZ3VyZXMYASABKAhIABIQCgZwYXJlbnQYAiABKAlIABIiCgZzdGF0dXMYAyABKAsyEi5nb29nbGUucnBjLlN0YXR1c0IHCgV0b3BpY0IHCgVldmVudCJ7Cg9GaWd1cmVzT2ZTZWNvbmQSFAoMdW5peF9zZWNvbmRzGAEgASgDEikKCHJlcGxpY2FzGAIgAygLMhcua2VudC52MS5SZXBsaWNhRmlndXJlcxInCgdzb3VyY2VzGAMgAygLMhYua2VudC52MS5Tb3VyY2VGaWd1cmVzIt8CCg5SZXBsaWNhRmlndXJlcxIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSEQoJYW5zd2VyaW5nGAMgASgIEg4KBmdyYW50cxgEIAEoARITCgtpZGVudGlmaWVycxgFIAEoARIXCgpwNTBfbWljcm9zGAYgASgBSACIAQESFwoKcDk5X21pY3JvcxgHIAEoAUgBiAEBEhsKDndpbmRvd19sZWZ0X21zGAggASgESAKIAQESGwoOY2xvY2tfYWhlYWRfbXMYCSABKBJIA4gBARIZCgxzdG9yZV9taWNyb3MYCiABKAFIBIgBARIRCgRzbG90GAsgASgNSAWIAQFCDQoLX3A1MF9taWNyb3NCDQoLX3A5OV9taWNyb3NCEQoPX3dpbmRvd19sZWZ0X21zQhEKD19jbG9ja19haGVhZF9tc0IPCg1fc3RvcmVfbWljcm9zQgcKBV9zbG90IkQKDVNvdXJjZUZpZ3VyZXMSDgoGc291cmNlGAEgASgJEg4KBmdyYW50cxgCIAEoBBITCgtpZGVudGlmaWVycxgDIAEoBCIRCg9EaWFnbm9zZVJlcXVlc3QiyQIKCURpYWdub3NpcxIfCgZzdGF0dXMYASABKAsyDy5rZW50LnYxLlN0YXR1cxInCgtkaXJlY3RvcmllcxgCIAMoCzISLmtlbnQudjEuRGlyZWN0b3J5EiYKCnN0b3JlX3NpemUYAyABKAsyEi5rZW50LnYxLlN0b3JlU2l6ZRIbCgRldGNkGAQgASgLMg0ua2VudC52MS5FdGNkEhcKCm9wZW5fZmlsZXMYBSABKARIAIgBARIbCg5vcGVuX2ZpbGVzX21heBgGIAEoBEgBiAEBEiUKCmZ1bGxfZmlyc3QYByADKAsyES5rZW50LnYxLkZvcmVjYXN0Ei4KDGNlcnRpZmljYXRlcxgIIAMoCzIYLmtlbnQudjEuQ2VydGlmaWNhdGVGaWxlQg0KC19vcGVuX2ZpbGVzQhEKD19vcGVuX2ZpbGVzX21heCJJCg9DZXJ0aWZpY2F0ZUZpbGUSDwoHc2V0dGluZxgBIAEoCRIMCgRwYXRoGAIgASgJEhcKD2VuZHNfaW5fc2Vjb25kcxgDIAEoASKSAQoJRGlyZWN0b3J5Eg8KB3NldHRpbmcYASABKAkSDAoEcGF0aBgCIAEoCRISCgpmcmVlX2J5dGVzGAMgASgEEhMKC3RvdGFsX2J5dGVzGAQgASgEEhMKC3N5bmNfbWljcm9zGAUgASgEEhcKD3N5bmNfbWF4X21pY3JvcxgGIAEoBBIPCgdwcm9ibGVtGAcgASgJIjEKCVN0b3JlU2l6ZRINCgVieXRlcxgBIAEoBBIVCg1qb3VybmFsX2J5dGVzGAIgASgEIncKBEV0Y2QSGAoLcmVhZF9taWNyb3MYASABKARIAIgBARIPCgdwcm9ibGVtGAIgASgJEiQKB21lbWJlcnMYAyADKAsyEy5rZW50LnYxLkV0Y2RNZW1iZXISDgoGYWxhcm1zGAQgAygJQg4KDF9yZWFkX21pY3JvcyKUAgoKRXRjZE1lbWJlchIMCgRuYW1lGAEgASgJEhAKCGVuZHBvaW50GAIgASgJEhEKCWFkZHJlc3NlZBgDIAEoCBIPCgdsZWFybmVyGAQgASgIEg8KB3Byb2JsZW0YBSABKAkSDwoHdmVyc2lvbhgGIAEoCRIWCg5sYXRlbmN5X21pY3JvcxgHIAEoBBIWCg5kYXRhYmFzZV9ieXRlcxgIIAEoBBISCgp1c2VkX2J5dGVzGAkgASgEEhgKC3F1b3RhX2J5dGVzGAogASgESACIAQESDgoGbGVhZGVyGAsgASgIEhIKCmhhc19sZWFkZXIYDCABKAgSDgoGZXJyb3JzGA0gAygJQg4KDF9xdW90YV9ieXRlcyKAAQoIRm9yZWNhc3QSDgoGc291cmNlGAEgASgJEhAKCGNhcGFjaXR5GAIgASgJEhAKCHJlc2VydmVkGAMgASgJEhcKD2Z1bGxfaW5fc2Vjb25kcxgEIAEoARIOCgZjYXBwZWQYBSABKAgSFwoPZXhwYW5kYWJsZV9iaXRzGAYgASgNIhMKEUR1bXBFdmVudHNSZXF1ZXN0IkoKEkR1bXBFdmVudHNSZXNwb25zZRIlCgZldmVudHMYASADKAsyFS5rZW50LnYxLk5vdGFibGVFdmVudBINCgV0b3RhbBgCIAEoBCKGAQoMTm90YWJsZUV2ZW50EhIKCnVuaXhfbmFub3MYASABKAMSDAoEa2luZBgCIAEoCRItCgdmaWd1cmVzGAMgAygLMhwua2VudC52MS5Ob3RhYmxlRXZlbnQuRmlndXJlGiUKBkZpZ3VyZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkIKE1NldExvZ0ZpbHRlclJlcXVlc3QSEAoGZmlsdGVyGAEgASgJSAASDwoFcmVzZXQYAiABKAhIAEIICgZjaGFuZ2UiQQoJTG9nRmlsdGVyEg4KBmZpbHRlchgBIAEoCRIQCghwcmV2aW91cxgCIAEoCRISCgpjb25maWd1cmVkGAMgASgJMpQFCgVBZG1pbhI3CglHZXRTdGF0dXMSGS5rZW50LnYxLkdldFN0YXR1c1JlcXVlc3QaDy5rZW50LnYxLlN0YXR1cxJNCgxXYXRjaENvbnNvbGUSHC5rZW50LnYxLldhdGNoQ29uc29sZVJlcXVlc3QaHS5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlMAESOAoIRGlhZ25vc2USGC5rZW50LnYxLkRpYWdub3NlUmVxdWVzdBoSLmtlbnQudjEuRGlhZ25vc2lzEjcKBkJhY2t1cBIWLmtlbnQudjEuQmFja3VwUmVxdWVzdBoTLmtlbnQudjEuQmFja3VwUGFydDABEkAKC0FjY2VwdENsb2NrEhsua2VudC52MS5BY2NlcHRDbG9ja1JlcXVlc3QaFC5rZW50LnYxLkNsb2NrU3RhdHVzEj0KDENyZWF0ZVNlcmllcxIcLmtlbnQudjEuQ3JlYXRlU2VyaWVzUmVxdWVzdBoPLmtlbnQudjEuU2VyaWVzEkcKCkxpc3RTZXJpZXMSGi5rZW50LnYxLkxpc3RTZXJpZXNSZXF1ZXN0Ghsua2VudC52MS5MaXN0U2VyaWVzUmVzcG9uc2UwARI9CgxGb3JnZXRTZXJpZXMSHC5rZW50LnYxLkZvcmdldFNlcmllc1JlcXVlc3QaDy5rZW50LnYxLlNlcmllcxJFCgpEdW1wRXZlbnRzEhoua2VudC52MS5EdW1wRXZlbnRzUmVxdWVzdBobLmtlbnQudjEuRHVtcEV2ZW50c1Jlc3BvbnNlEkAKDFNldExvZ0ZpbHRlchIcLmtlbnQudjEuU2V0TG9nRmlsdGVyUmVxdWVzdBoSLmtlbnQudjEuTG9nRmlsdGVyYgZwcm90bzM", [file_google_rpc_status, file_kent_v1_regions]);
+  fileDesc("ChNrZW50L3YxL2FkbWluLnByb3RvEgdrZW50LnYxIiUKE0NyZWF0ZVNlcmllc1JlcXVlc3QSDgoGc291cmNlGAEgASgJIhMKEUxpc3RTZXJpZXNSZXF1ZXN0IjUKEkxpc3RTZXJpZXNSZXNwb25zZRIfCgZzZXJpZXMYASADKAsyDy5rZW50LnYxLlNlcmllcyIlChNGb3JnZXRTZXJpZXNSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCSI9CgZTZXJpZXMSDgoGc291cmNlGAEgASgJEhAKCHJlc2VydmVkGAIgASgJEhEKCW9uX2RlbWFuZBgDIAEoCCKGAQoSUmFpc2VGbG9vcnNSZXF1ZXN0EjEKBmZsb29ycxgBIAMoCzIhLmtlbnQudjEuUmFpc2VGbG9vcnNSZXF1ZXN0LkZsb29yEhUKDXZhbGlkYXRlX29ubHkYAiABKAgaJgoFRmxvb3ISDgoGc291cmNlGAEgASgJEg0KBWZsb29yGAIgASgJIjsKE1JhaXNlRmxvb3JzUmVzcG9uc2USJAoGZmxvb3JzGAEgAygLMhQua2VudC52MS5SYWlzZWRGbG9vciJNCgtSYWlzZWRGbG9vchIOCgZzb3VyY2UYASABKAkSDgoGYmVmb3JlGAIgASgJEg0KBWFmdGVyGAMgASgJEg8KB2NoYW5nZWQYBCABKAgiFAoSQWNjZXB0Q2xvY2tSZXF1ZXN0Ig8KDUJhY2t1cFJlcXVlc3Qi2gIKCkJhY2t1cFBhcnQSKgoFYmVnaW4YASABKAsyGS5rZW50LnYxLkJhY2t1cFBhcnQuQmVnaW5IABIuCgdyZWNvcmRzGAIgASgLMhsua2VudC52MS5CYWNrdXBQYXJ0LlJlY29yZHNIABImCgNlbmQYAyABKAsyFy5rZW50LnYxLkJhY2t1cFBhcnQuRW5kSAAaPQoFQmVnaW4SEgoKdW5peF9uYW5vcxgBIAEoAxIQCghzdG9yZV9pZBgCIAEoCRIOCgZzY2hlbWEYAyABKA0aNgoHUmVjb3JkcxIrCgdyZWNvcmRzGAEgAygLMhoua2VudC52MS5CYWNrdXBQYXJ0LlJlY29yZBokCgZSZWNvcmQSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgMGiMKA0VuZBINCgVjb3VudBgBIAEoBBINCgVjcmMzMhgCIAEoB0IGCgRwYXJ0IhIKEEdldFN0YXR1c1JlcXVlc3QisAIKBlN0YXR1cxIPCgd2ZXJzaW9uGAEgASgJEhYKDnVwdGltZV9zZWNvbmRzGAIgASgEEg0KBXJlYWR5GAMgASgIEg8KB3JlYXNvbnMYBCADKAkSIwoFc3RvcmUYBSABKAsyFC5rZW50LnYxLlN0b3JlU3RhdHVzEiMKBWNsb2NrGAYgASgLMhQua2VudC52MS5DbG9ja1N0YXR1cxIiCgVzbG90cxgHIAMoCzITLmtlbnQudjEuU2xvdFN0YXR1cxIkCgZjaHVua3MYCCADKAsyFC5rZW50LnYxLkNodW5rU3RhdHVzEh8KBmxpbWl0cxgJIAEoCzIPLmtlbnQudjEuTGltaXRzEigKCHJlcGxpY2FzGAogAygLMhYua2VudC52MS5SZXBsaWNhU3RhdHVzIuUBCg1SZXBsaWNhU3RhdHVzEgwKBG5hbWUYASABKAkSDwoHYWRkcmVzcxgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhEKBHNsb3QYBCABKA1IAIgBARIWCg5yZXNlcnZlZF91bnRpbBgFIAEoAxIbCg5jbG9ja19haGVhZF9tcxgGIAEoEkgBiAEBEhcKD2FwcGxpZWRfdmVyc2lvbhgHIAEoBBIRCglhbnN3ZXJpbmcYCCABKAgSFAoMaGVhcmRfbXNfYWdvGAkgASgEQgcKBV9zbG90QhEKD19jbG9ja19haGVhZF9tcyKzAQoLU3RvcmVTdGF0dXMSDAoEa2luZBgBIAEoCRIQCghsb2NhdGlvbhgCIAEoCRIKCgJpZBgDIAEoCRIPCgdjb21taXRzGAQgASgEEg8KB2ZsdXNoZXMYBSABKAQSEQoJY29uZmxpY3RzGAYgASgEEhsKDnJlYWNoZWRfbXNfYWdvGAcgASgESACIAQESEwoLdW5yZWFjaGFibGUYCCABKAlCEQoPX3JlYWNoZWRfbXNfYWdvIpABCgtDbG9ja1N0YXR1cxISCgp1bml4X25hbm9zGAEgASgDEhMKC2Nsb2NrX2Vwb2NoGAIgASgEEhQKDHRvbGVyYW5jZV9tcxgDIAEoBBIUCgxtYXhfYWhlYWRfbXMYBCABKAQSLAoKcXVhcmFudGluZRgFIAEoCzIYLmtlbnQudjEuQ2xvY2tRdWFyYW50aW5lIlsKD0Nsb2NrUXVhcmFudGluZRIQCghhaGVhZF9tcxgBIAEoBBIfChJpbnN0ZWFkX3VuaXhfbmFub3MYAiABKANIAIgBAUIVChNfaW5zdGVhZF91bml4X25hbm9zIn8KClNsb3RTdGF0dXMSDAoEc2xvdBgBIAEoDRISCgpzbG90X2Vwb2NoGAIgASgEEgwKBG5vZGUYAyABKAkSEQoJY2xvY2tfc2VxGAQgASgNEhYKDnJlc2VydmVkX3VudGlsGAUgASgDEhYKDndpbmRvd19sZWZ0X21zGAYgASgEIisKC0NodW5rU3RhdHVzEg4KBnNvdXJjZRgBIAEoCRIMCgRsZWZ0GAIgASgJIkQKBkxpbWl0cxITCgtsZWFzZV9jb3VudBgBIAEoBBIUCgxwYWNrZWRfYnl0ZXMYAiABKAQSDwoHc3RyZWFtcxgDIAEoBCLwAQoTV2F0Y2hDb25zb2xlUmVxdWVzdBI1CgdmaWd1cmVzGAEgASgLMiQua2VudC52MS5XYXRjaENvbnNvbGVSZXF1ZXN0LkZpZ3VyZXMSMgoGdGFibGVzGAIgAygLMiIua2VudC52MS5XYXRjaENvbnNvbGVSZXF1ZXN0LlRhYmxlGiUKB0ZpZ3VyZXMSGgoSYWZ0ZXJfdW5peF9zZWNvbmRzGAEgASgDGkcKBVRhYmxlEg4KBnBhcmVudBgBIAEoCRIbCg5hZnRlcl9yZXZpc2lvbhgCIAEoBEgAiAEBQhEKD19hZnRlcl9yZXZpc2lvbiL5AwoUV2F0Y2hDb25zb2xlUmVzcG9uc2USOAoHc2Vjb25kcxgBIAEoCzIlLmtlbnQudjEuV2F0Y2hDb25zb2xlUmVzcG9uc2UuU2Vjb25kc0gAEjQKBWJlZ2luGAIgASgLMiMua2VudC52MS5XYXRjaENvbnNvbGVSZXNwb25zZS5CZWdpbkgAEjIKBGVkaXQYAyABKAsyIi5rZW50LnYxLldhdGNoQ29uc29sZVJlc3BvbnNlLkVkaXRIABI4CgdyZWZ1c2VkGAQgASgLMiUua2VudC52MS5XYXRjaENvbnNvbGVSZXNwb25zZS5SZWZ1c2VkSAAaNAoHU2Vjb25kcxIpCgdzZWNvbmRzGAEgAygLMhgua2VudC52MS5GaWd1cmVzT2ZTZWNvbmQaKQoFQmVnaW4SDgoGcGFyZW50GAEgASgJEhAKCHJldmlzaW9uGAIgASgEGjwKBEVkaXQSDgoGcGFyZW50GAEgASgJEiQKBWVudHJ5GAIgASgLMhUua2VudC52MS5IaXN0b3J5RW50cnkaWwoHUmVmdXNlZBIRCgdmaWd1cmVzGAEgASgISAASEAoGcGFyZW50GAIgASgJSAASIgoGc3RhdHVzGAMgASgLMhIuZ29vZ2xlLnJwYy5TdGF0dXNCBwoFdG9waWNCBwoFZXZlbnQiewoPRmlndXJlc09mU2Vjb25kEhQKDHVuaXhfc2Vjb25kcxgBIAEoAxIpCghyZXBsaWNhcxgCIAMoCzIXLmtlbnQudjEuUmVwbGljYUZpZ3VyZXMSJwoHc291cmNlcxgDIAMoCzIWLmtlbnQudjEuU291cmNlRmlndXJlcyLfAgoOUmVwbGljYUZpZ3VyZXMSDAoEbmFtZRgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEhEKCWFuc3dlcmluZxgDIAEoCBIOCgZncmFudHMYBCABKAESEwoLaWRlbnRpZmllcnMYBSABKAESFwoKcDUwX21pY3JvcxgGIAEoAUgAiAEBEhcKCnA5OV9taWNyb3MYByABKAFIAYgBARIbCg53aW5kb3dfbGVmdF9tcxgIIAEoBEgCiAEBEhsKDmNsb2NrX2FoZWFkX21zGAkgASgSSAOIAQESGQoMc3RvcmVfbWljcm9zGAogASgBSASIAQESEQoEc2xvdBgLIAEoDUgFiAEBQg0KC19wNTBfbWljcm9zQg0KC19wOTlfbWljcm9zQhEKD193aW5kb3dfbGVmdF9tc0IRCg9fY2xvY2tfYWhlYWRfbXNCDwoNX3N0b3JlX21pY3Jvc0IHCgVfc2xvdCJECg1Tb3VyY2VGaWd1cmVzEg4KBnNvdXJjZRgBIAEoCRIOCgZncmFudHMYAiABKAQSEwoLaWRlbnRpZmllcnMYAyABKAQiEQoPRGlhZ25vc2VSZXF1ZXN0IskCCglEaWFnbm9zaXMSHwoGc3RhdHVzGAEgASgLMg8ua2VudC52MS5TdGF0dXMSJwoLZGlyZWN0b3JpZXMYAiADKAsyEi5rZW50LnYxLkRpcmVjdG9yeRImCgpzdG9yZV9zaXplGAMgASgLMhIua2VudC52MS5TdG9yZVNpemUSGwoEZXRjZBgEIAEoCzINLmtlbnQudjEuRXRjZBIXCgpvcGVuX2ZpbGVzGAUgASgESACIAQESGwoOb3Blbl9maWxlc19tYXgYBiABKARIAYgBARIlCgpmdWxsX2ZpcnN0GAcgAygLMhEua2VudC52MS5Gb3JlY2FzdBIuCgxjZXJ0aWZpY2F0ZXMYCCADKAsyGC5rZW50LnYxLkNlcnRpZmljYXRlRmlsZUINCgtfb3Blbl9maWxlc0IRCg9fb3Blbl9maWxlc19tYXgiSQoPQ2VydGlmaWNhdGVGaWxlEg8KB3NldHRpbmcYASABKAkSDAoEcGF0aBgCIAEoCRIXCg9lbmRzX2luX3NlY29uZHMYAyABKAEikgEKCURpcmVjdG9yeRIPCgdzZXR0aW5nGAEgASgJEgwKBHBhdGgYAiABKAkSEgoKZnJlZV9ieXRlcxgDIAEoBBITCgt0b3RhbF9ieXRlcxgEIAEoBBITCgtzeW5jX21pY3JvcxgFIAEoBBIXCg9zeW5jX21heF9taWNyb3MYBiABKAQSDwoHcHJvYmxlbRgHIAEoCSIxCglTdG9yZVNpemUSDQoFYnl0ZXMYASABKAQSFQoNam91cm5hbF9ieXRlcxgCIAEoBCJ3CgRFdGNkEhgKC3JlYWRfbWljcm9zGAEgASgESACIAQESDwoHcHJvYmxlbRgCIAEoCRIkCgdtZW1iZXJzGAMgAygLMhMua2VudC52MS5FdGNkTWVtYmVyEg4KBmFsYXJtcxgEIAMoCUIOCgxfcmVhZF9taWNyb3MilAIKCkV0Y2RNZW1iZXISDAoEbmFtZRgBIAEoCRIQCghlbmRwb2ludBgCIAEoCRIRCglhZGRyZXNzZWQYAyABKAgSDwoHbGVhcm5lchgEIAEoCBIPCgdwcm9ibGVtGAUgASgJEg8KB3ZlcnNpb24YBiABKAkSFgoObGF0ZW5jeV9taWNyb3MYByABKAQSFgoOZGF0YWJhc2VfYnl0ZXMYCCABKAQSEgoKdXNlZF9ieXRlcxgJIAEoBBIYCgtxdW90YV9ieXRlcxgKIAEoBEgAiAEBEg4KBmxlYWRlchgLIAEoCBISCgpoYXNfbGVhZGVyGAwgASgIEg4KBmVycm9ycxgNIAMoCUIOCgxfcXVvdGFfYnl0ZXMigAEKCEZvcmVjYXN0Eg4KBnNvdXJjZRgBIAEoCRIQCghjYXBhY2l0eRgCIAEoCRIQCghyZXNlcnZlZBgDIAEoCRIXCg9mdWxsX2luX3NlY29uZHMYBCABKAESDgoGY2FwcGVkGAUgASgIEhcKD2V4cGFuZGFibGVfYml0cxgGIAEoDSITChFEdW1wRXZlbnRzUmVxdWVzdCJKChJEdW1wRXZlbnRzUmVzcG9uc2USJQoGZXZlbnRzGAEgAygLMhUua2VudC52MS5Ob3RhYmxlRXZlbnQSDQoFdG90YWwYAiABKAQihgEKDE5vdGFibGVFdmVudBISCgp1bml4X25hbm9zGAEgASgDEgwKBGtpbmQYAiABKAkSLQoHZmlndXJlcxgDIAMoCzIcLmtlbnQudjEuTm90YWJsZUV2ZW50LkZpZ3VyZRolCgZGaWd1cmUSDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJCChNTZXRMb2dGaWx0ZXJSZXF1ZXN0EhAKBmZpbHRlchgBIAEoCUgAEg8KBXJlc2V0GAIgASgISABCCAoGY2hhbmdlIkEKCUxvZ0ZpbHRlchIOCgZmaWx0ZXIYASABKAkSEAoIcHJldmlvdXMYAiABKAkSEgoKY29uZmlndXJlZBgDIAEoCTLeBQoFQWRtaW4SNwoJR2V0U3RhdHVzEhkua2VudC52MS5HZXRTdGF0dXNSZXF1ZXN0Gg8ua2VudC52MS5TdGF0dXMSTQoMV2F0Y2hDb25zb2xlEhwua2VudC52MS5XYXRjaENvbnNvbGVSZXF1ZXN0Gh0ua2VudC52MS5XYXRjaENvbnNvbGVSZXNwb25zZTABEjgKCERpYWdub3NlEhgua2VudC52MS5EaWFnbm9zZVJlcXVlc3QaEi5rZW50LnYxLkRpYWdub3NpcxI3CgZCYWNrdXASFi5rZW50LnYxLkJhY2t1cFJlcXVlc3QaEy5rZW50LnYxLkJhY2t1cFBhcnQwARJACgtBY2NlcHRDbG9jaxIbLmtlbnQudjEuQWNjZXB0Q2xvY2tSZXF1ZXN0GhQua2VudC52MS5DbG9ja1N0YXR1cxI9CgxDcmVhdGVTZXJpZXMSHC5rZW50LnYxLkNyZWF0ZVNlcmllc1JlcXVlc3QaDy5rZW50LnYxLlNlcmllcxJHCgpMaXN0U2VyaWVzEhoua2VudC52MS5MaXN0U2VyaWVzUmVxdWVzdBobLmtlbnQudjEuTGlzdFNlcmllc1Jlc3BvbnNlMAESPQoMRm9yZ2V0U2VyaWVzEhwua2VudC52MS5Gb3JnZXRTZXJpZXNSZXF1ZXN0Gg8ua2VudC52MS5TZXJpZXMSSAoLUmFpc2VGbG9vcnMSGy5rZW50LnYxLlJhaXNlRmxvb3JzUmVxdWVzdBocLmtlbnQudjEuUmFpc2VGbG9vcnNSZXNwb25zZRJFCgpEdW1wRXZlbnRzEhoua2VudC52MS5EdW1wRXZlbnRzUmVxdWVzdBobLmtlbnQudjEuRHVtcEV2ZW50c1Jlc3BvbnNlEkAKDFNldExvZ0ZpbHRlchIcLmtlbnQudjEuU2V0TG9nRmlsdGVyUmVxdWVzdBoSLmtlbnQudjEuTG9nRmlsdGVyYgZwcm90bzM", [file_google_rpc_status, file_kent_v1_regions]);
 
 /**
  * @generated from message kent.v1.CreateSeriesRequest
@@ -121,6 +121,119 @@ export const SeriesSchema: GenMessage<Series> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 4);
 
 /**
+ * @generated from message kent.v1.RaiseFloorsRequest
+ */
+export type RaiseFloorsRequest = Message<"kent.v1.RaiseFloorsRequest"> & {
+  /**
+   * 1 to 50 floors, each with another source.
+   *
+   * @generated from field: repeated kent.v1.RaiseFloorsRequest.Floor floors = 1;
+   */
+  floors: RaiseFloorsRequest_Floor[];
+
+  /**
+   * Only check the floors, and return what they would skip.
+   *
+   * @generated from field: bool validate_only = 2;
+   */
+  validateOnly: boolean;
+};
+
+/**
+ * Describes the message kent.v1.RaiseFloorsRequest.
+ * Use `create(RaiseFloorsRequestSchema)` to create a new message.
+ */
+export const RaiseFloorsRequestSchema: GenMessage<RaiseFloorsRequest> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 5);
+
+/**
+ * @generated from message kent.v1.RaiseFloorsRequest.Floor
+ */
+export type RaiseFloorsRequest_Floor = Message<"kent.v1.RaiseFloorsRequest.Floor"> & {
+  /**
+   * A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
+   * in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+   *
+   * @generated from field: string floor = 2;
+   */
+  floor: string;
+};
+
+/**
+ * Describes the message kent.v1.RaiseFloorsRequest.Floor.
+ * Use `create(RaiseFloorsRequest_FloorSchema)` to create a new message.
+ */
+export const RaiseFloorsRequest_FloorSchema: GenMessage<RaiseFloorsRequest_Floor> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 5, 0);
+
+/**
+ * @generated from message kent.v1.RaiseFloorsResponse
+ */
+export type RaiseFloorsResponse = Message<"kent.v1.RaiseFloorsResponse"> & {
+  /**
+   * The result for each floor, in the same order.
+   *
+   * @generated from field: repeated kent.v1.RaisedFloor floors = 1;
+   */
+  floors: RaisedFloor[];
+};
+
+/**
+ * Describes the message kent.v1.RaiseFloorsResponse.
+ * Use `create(RaiseFloorsResponseSchema)` to create a new message.
+ */
+export const RaiseFloorsResponseSchema: GenMessage<RaiseFloorsResponse> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 6);
+
+/**
+ * @generated from message kent.v1.RaisedFloor
+ */
+export type RaisedFloor = Message<"kent.v1.RaisedFloor"> & {
+  /**
+   * The source, as in the request.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * The number at which a series continued before, decimal. Empty for a time-based source.
+   *
+   * @generated from field: string before = 2;
+   */
+  before: string;
+
+  /**
+   * The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
+   * which nothing more is issued.
+   *
+   * @generated from field: string after = 3;
+   */
+  after: string;
+
+  /**
+   * False if the source was above the floor already.
+   *
+   * @generated from field: bool changed = 4;
+   */
+  changed: boolean;
+};
+
+/**
+ * Describes the message kent.v1.RaisedFloor.
+ * Use `create(RaisedFloorSchema)` to create a new message.
+ */
+export const RaisedFloorSchema: GenMessage<RaisedFloor> = /*@__PURE__*/
+  messageDesc(file_kent_v1_admin, 7);
+
+/**
  * @generated from message kent.v1.AcceptClockRequest
  */
 export type AcceptClockRequest = Message<"kent.v1.AcceptClockRequest"> & {
@@ -131,7 +244,7 @@ export type AcceptClockRequest = Message<"kent.v1.AcceptClockRequest"> & {
  * Use `create(AcceptClockRequestSchema)` to create a new message.
  */
 export const AcceptClockRequestSchema: GenMessage<AcceptClockRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 5);
+  messageDesc(file_kent_v1_admin, 8);
 
 /**
  * @generated from message kent.v1.BackupRequest
@@ -144,7 +257,7 @@ export type BackupRequest = Message<"kent.v1.BackupRequest"> & {
  * Use `create(BackupRequestSchema)` to create a new message.
  */
 export const BackupRequestSchema: GenMessage<BackupRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 6);
+  messageDesc(file_kent_v1_admin, 9);
 
 /**
  * @generated from message kent.v1.BackupPart
@@ -179,7 +292,7 @@ export type BackupPart = Message<"kent.v1.BackupPart"> & {
  * Use `create(BackupPartSchema)` to create a new message.
  */
 export const BackupPartSchema: GenMessage<BackupPart> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 7);
+  messageDesc(file_kent_v1_admin, 10);
 
 /**
  * @generated from message kent.v1.BackupPart.Begin
@@ -212,7 +325,7 @@ export type BackupPart_Begin = Message<"kent.v1.BackupPart.Begin"> & {
  * Use `create(BackupPart_BeginSchema)` to create a new message.
  */
 export const BackupPart_BeginSchema: GenMessage<BackupPart_Begin> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 7, 0);
+  messageDesc(file_kent_v1_admin, 10, 0);
 
 /**
  * @generated from message kent.v1.BackupPart.Records
@@ -229,7 +342,7 @@ export type BackupPart_Records = Message<"kent.v1.BackupPart.Records"> & {
  * Use `create(BackupPart_RecordsSchema)` to create a new message.
  */
 export const BackupPart_RecordsSchema: GenMessage<BackupPart_Records> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 7, 1);
+  messageDesc(file_kent_v1_admin, 10, 1);
 
 /**
  * @generated from message kent.v1.BackupPart.Record
@@ -251,7 +364,7 @@ export type BackupPart_Record = Message<"kent.v1.BackupPart.Record"> & {
  * Use `create(BackupPart_RecordSchema)` to create a new message.
  */
 export const BackupPart_RecordSchema: GenMessage<BackupPart_Record> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 7, 2);
+  messageDesc(file_kent_v1_admin, 10, 2);
 
 /**
  * @generated from message kent.v1.BackupPart.End
@@ -277,7 +390,7 @@ export type BackupPart_End = Message<"kent.v1.BackupPart.End"> & {
  * Use `create(BackupPart_EndSchema)` to create a new message.
  */
 export const BackupPart_EndSchema: GenMessage<BackupPart_End> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 7, 3);
+  messageDesc(file_kent_v1_admin, 10, 3);
 
 /**
  * @generated from message kent.v1.GetStatusRequest
@@ -290,7 +403,7 @@ export type GetStatusRequest = Message<"kent.v1.GetStatusRequest"> & {
  * Use `create(GetStatusRequestSchema)` to create a new message.
  */
 export const GetStatusRequestSchema: GenMessage<GetStatusRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 8);
+  messageDesc(file_kent_v1_admin, 11);
 
 /**
  * @generated from message kent.v1.Status
@@ -360,7 +473,7 @@ export type Status = Message<"kent.v1.Status"> & {
  * Use `create(StatusSchema)` to create a new message.
  */
 export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 9);
+  messageDesc(file_kent_v1_admin, 12);
 
 /**
  * A daemon that uses the store.
@@ -438,7 +551,7 @@ export type ReplicaStatus = Message<"kent.v1.ReplicaStatus"> & {
  * Use `create(ReplicaStatusSchema)` to create a new message.
  */
 export const ReplicaStatusSchema: GenMessage<ReplicaStatus> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 10);
+  messageDesc(file_kent_v1_admin, 13);
 
 /**
  * @generated from message kent.v1.StoreStatus
@@ -507,7 +620,7 @@ export type StoreStatus = Message<"kent.v1.StoreStatus"> & {
  * Use `create(StoreStatusSchema)` to create a new message.
  */
 export const StoreStatusSchema: GenMessage<StoreStatus> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 11);
+  messageDesc(file_kent_v1_admin, 14);
 
 /**
  * @generated from message kent.v1.ClockStatus
@@ -554,7 +667,7 @@ export type ClockStatus = Message<"kent.v1.ClockStatus"> & {
  * Use `create(ClockStatusSchema)` to create a new message.
  */
 export const ClockStatusSchema: GenMessage<ClockStatus> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 12);
+  messageDesc(file_kent_v1_admin, 15);
 
 /**
  * @generated from message kent.v1.ClockQuarantine
@@ -581,7 +694,7 @@ export type ClockQuarantine = Message<"kent.v1.ClockQuarantine"> & {
  * Use `create(ClockQuarantineSchema)` to create a new message.
  */
 export const ClockQuarantineSchema: GenMessage<ClockQuarantine> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 13);
+  messageDesc(file_kent_v1_admin, 16);
 
 /**
  * A slot through which the daemon issues time-based identifiers.
@@ -638,7 +751,7 @@ export type SlotStatus = Message<"kent.v1.SlotStatus"> & {
  * Use `create(SlotStatusSchema)` to create a new message.
  */
 export const SlotStatusSchema: GenMessage<SlotStatus> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 14);
+  messageDesc(file_kent_v1_admin, 17);
 
 /**
  * A chunk that the daemon has reserved: suffixes of a region, or numbers of a series.
@@ -666,7 +779,7 @@ export type ChunkStatus = Message<"kent.v1.ChunkStatus"> & {
  * Use `create(ChunkStatusSchema)` to create a new message.
  */
 export const ChunkStatusSchema: GenMessage<ChunkStatus> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 15);
+  messageDesc(file_kent_v1_admin, 18);
 
 /**
  * @generated from message kent.v1.Limits
@@ -699,7 +812,7 @@ export type Limits = Message<"kent.v1.Limits"> & {
  * Use `create(LimitsSchema)` to create a new message.
  */
 export const LimitsSchema: GenMessage<Limits> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 16);
+  messageDesc(file_kent_v1_admin, 19);
 
 /**
  * @generated from message kent.v1.WatchConsoleRequest
@@ -725,7 +838,7 @@ export type WatchConsoleRequest = Message<"kent.v1.WatchConsoleRequest"> & {
  * Use `create(WatchConsoleRequestSchema)` to create a new message.
  */
 export const WatchConsoleRequestSchema: GenMessage<WatchConsoleRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 17);
+  messageDesc(file_kent_v1_admin, 20);
 
 /**
  * @generated from message kent.v1.WatchConsoleRequest.Figures
@@ -745,7 +858,7 @@ export type WatchConsoleRequest_Figures = Message<"kent.v1.WatchConsoleRequest.F
  * Use `create(WatchConsoleRequest_FiguresSchema)` to create a new message.
  */
 export const WatchConsoleRequest_FiguresSchema: GenMessage<WatchConsoleRequest_Figures> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 17, 0);
+  messageDesc(file_kent_v1_admin, 20, 0);
 
 /**
  * @generated from message kent.v1.WatchConsoleRequest.Table
@@ -771,7 +884,7 @@ export type WatchConsoleRequest_Table = Message<"kent.v1.WatchConsoleRequest.Tab
  * Use `create(WatchConsoleRequest_TableSchema)` to create a new message.
  */
 export const WatchConsoleRequest_TableSchema: GenMessage<WatchConsoleRequest_Table> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 17, 1);
+  messageDesc(file_kent_v1_admin, 20, 1);
 
 /**
  * @generated from message kent.v1.WatchConsoleResponse
@@ -816,7 +929,7 @@ export type WatchConsoleResponse = Message<"kent.v1.WatchConsoleResponse"> & {
  * Use `create(WatchConsoleResponseSchema)` to create a new message.
  */
 export const WatchConsoleResponseSchema: GenMessage<WatchConsoleResponse> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18);
+  messageDesc(file_kent_v1_admin, 21);
 
 /**
  * @generated from message kent.v1.WatchConsoleResponse.Seconds
@@ -836,7 +949,7 @@ export type WatchConsoleResponse_Seconds = Message<"kent.v1.WatchConsoleResponse
  * Use `create(WatchConsoleResponse_SecondsSchema)` to create a new message.
  */
 export const WatchConsoleResponse_SecondsSchema: GenMessage<WatchConsoleResponse_Seconds> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18, 0);
+  messageDesc(file_kent_v1_admin, 21, 0);
 
 /**
  * @generated from message kent.v1.WatchConsoleResponse.Begin
@@ -862,7 +975,7 @@ export type WatchConsoleResponse_Begin = Message<"kent.v1.WatchConsoleResponse.B
  * Use `create(WatchConsoleResponse_BeginSchema)` to create a new message.
  */
 export const WatchConsoleResponse_BeginSchema: GenMessage<WatchConsoleResponse_Begin> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18, 1);
+  messageDesc(file_kent_v1_admin, 21, 1);
 
 /**
  * @generated from message kent.v1.WatchConsoleResponse.Edit
@@ -886,7 +999,7 @@ export type WatchConsoleResponse_Edit = Message<"kent.v1.WatchConsoleResponse.Ed
  * Use `create(WatchConsoleResponse_EditSchema)` to create a new message.
  */
 export const WatchConsoleResponse_EditSchema: GenMessage<WatchConsoleResponse_Edit> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18, 2);
+  messageDesc(file_kent_v1_admin, 21, 2);
 
 /**
  * @generated from message kent.v1.WatchConsoleResponse.Refused
@@ -924,7 +1037,7 @@ export type WatchConsoleResponse_Refused = Message<"kent.v1.WatchConsoleResponse
  * Use `create(WatchConsoleResponse_RefusedSchema)` to create a new message.
  */
 export const WatchConsoleResponse_RefusedSchema: GenMessage<WatchConsoleResponse_Refused> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 18, 3);
+  messageDesc(file_kent_v1_admin, 21, 3);
 
 /**
  * The metrics of one second.
@@ -960,7 +1073,7 @@ export type FiguresOfSecond = Message<"kent.v1.FiguresOfSecond"> & {
  * Use `create(FiguresOfSecondSchema)` to create a new message.
  */
 export const FiguresOfSecondSchema: GenMessage<FiguresOfSecond> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 19);
+  messageDesc(file_kent_v1_admin, 22);
 
 /**
  * @generated from message kent.v1.ReplicaFigures
@@ -1049,7 +1162,7 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
  * Use `create(ReplicaFiguresSchema)` to create a new message.
  */
 export const ReplicaFiguresSchema: GenMessage<ReplicaFigures> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 20);
+  messageDesc(file_kent_v1_admin, 23);
 
 /**
  * @generated from message kent.v1.SourceFigures
@@ -1080,7 +1193,7 @@ export type SourceFigures = Message<"kent.v1.SourceFigures"> & {
  * Use `create(SourceFiguresSchema)` to create a new message.
  */
 export const SourceFiguresSchema: GenMessage<SourceFigures> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 21);
+  messageDesc(file_kent_v1_admin, 24);
 
 /**
  * @generated from message kent.v1.DiagnoseRequest
@@ -1093,7 +1206,7 @@ export type DiagnoseRequest = Message<"kent.v1.DiagnoseRequest"> & {
  * Use `create(DiagnoseRequestSchema)` to create a new message.
  */
 export const DiagnoseRequestSchema: GenMessage<DiagnoseRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 22);
+  messageDesc(file_kent_v1_admin, 25);
 
 /**
  * The daemon's status, and measurements of what the daemon depends on.
@@ -1159,7 +1272,7 @@ export type Diagnosis = Message<"kent.v1.Diagnosis"> & {
  * Use `create(DiagnosisSchema)` to create a new message.
  */
 export const DiagnosisSchema: GenMessage<Diagnosis> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 23);
+  messageDesc(file_kent_v1_admin, 26);
 
 /**
  * A file with certificates, or with lists of revoked certificates.
@@ -1192,7 +1305,7 @@ export type CertificateFile = Message<"kent.v1.CertificateFile"> & {
  * Use `create(CertificateFileSchema)` to create a new message.
  */
 export const CertificateFileSchema: GenMessage<CertificateFile> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 24);
+  messageDesc(file_kent_v1_admin, 27);
 
 /**
  * A directory in which the daemon makes data durable.
@@ -1250,7 +1363,7 @@ export type Directory = Message<"kent.v1.Directory"> & {
  * Use `create(DirectorySchema)` to create a new message.
  */
 export const DirectorySchema: GenMessage<Directory> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 25);
+  messageDesc(file_kent_v1_admin, 28);
 
 /**
  * @generated from message kent.v1.StoreSize
@@ -1276,7 +1389,7 @@ export type StoreSize = Message<"kent.v1.StoreSize"> & {
  * Use `create(StoreSizeSchema)` to create a new message.
  */
 export const StoreSizeSchema: GenMessage<StoreSize> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 26);
+  messageDesc(file_kent_v1_admin, 29);
 
 /**
  * The etcd cluster that holds the store.
@@ -1318,7 +1431,7 @@ export type Etcd = Message<"kent.v1.Etcd"> & {
  * Use `create(EtcdSchema)` to create a new message.
  */
 export const EtcdSchema: GenMessage<Etcd> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 27);
+  messageDesc(file_kent_v1_admin, 30);
 
 /**
  * @generated from message kent.v1.EtcdMember
@@ -1418,7 +1531,7 @@ export type EtcdMember = Message<"kent.v1.EtcdMember"> & {
  * Use `create(EtcdMemberSchema)` to create a new message.
  */
 export const EtcdMemberSchema: GenMessage<EtcdMember> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 28);
+  messageDesc(file_kent_v1_admin, 31);
 
 /**
  * When a region will be full.
@@ -1473,7 +1586,7 @@ export type Forecast = Message<"kent.v1.Forecast"> & {
  * Use `create(ForecastSchema)` to create a new message.
  */
 export const ForecastSchema: GenMessage<Forecast> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 29);
+  messageDesc(file_kent_v1_admin, 32);
 
 /**
  * @generated from message kent.v1.DumpEventsRequest
@@ -1486,7 +1599,7 @@ export type DumpEventsRequest = Message<"kent.v1.DumpEventsRequest"> & {
  * Use `create(DumpEventsRequestSchema)` to create a new message.
  */
 export const DumpEventsRequestSchema: GenMessage<DumpEventsRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 30);
+  messageDesc(file_kent_v1_admin, 33);
 
 /**
  * @generated from message kent.v1.DumpEventsResponse
@@ -1512,7 +1625,7 @@ export type DumpEventsResponse = Message<"kent.v1.DumpEventsResponse"> & {
  * Use `create(DumpEventsResponseSchema)` to create a new message.
  */
 export const DumpEventsResponseSchema: GenMessage<DumpEventsResponse> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 31);
+  messageDesc(file_kent_v1_admin, 34);
 
 /**
  * @generated from message kent.v1.NotableEvent
@@ -1543,7 +1656,7 @@ export type NotableEvent = Message<"kent.v1.NotableEvent"> & {
  * Use `create(NotableEventSchema)` to create a new message.
  */
 export const NotableEventSchema: GenMessage<NotableEvent> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 32);
+  messageDesc(file_kent_v1_admin, 35);
 
 /**
  * @generated from message kent.v1.NotableEvent.Figure
@@ -1565,7 +1678,7 @@ export type NotableEvent_Figure = Message<"kent.v1.NotableEvent.Figure"> & {
  * Use `create(NotableEvent_FigureSchema)` to create a new message.
  */
 export const NotableEvent_FigureSchema: GenMessage<NotableEvent_Figure> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 32, 0);
+  messageDesc(file_kent_v1_admin, 35, 0);
 
 /**
  * @generated from message kent.v1.SetLogFilterRequest
@@ -1598,7 +1711,7 @@ export type SetLogFilterRequest = Message<"kent.v1.SetLogFilterRequest"> & {
  * Use `create(SetLogFilterRequestSchema)` to create a new message.
  */
 export const SetLogFilterRequestSchema: GenMessage<SetLogFilterRequest> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 33);
+  messageDesc(file_kent_v1_admin, 36);
 
 /**
  * @generated from message kent.v1.LogFilter
@@ -1631,7 +1744,7 @@ export type LogFilter = Message<"kent.v1.LogFilter"> & {
  * Use `create(LogFilterSchema)` to create a new message.
  */
 export const LogFilterSchema: GenMessage<LogFilter> = /*@__PURE__*/
-  messageDesc(file_kent_v1_admin, 34);
+  messageDesc(file_kent_v1_admin, 37);
 
 /**
  * @generated from service kent.v1.Admin
@@ -1722,6 +1835,18 @@ export const Admin: GenService<{
     methodKind: "unary";
     input: typeof ForgetSeriesRequestSchema;
     output: typeof SeriesSchema;
+  },
+  /**
+   * Makes series and time-based sources continue above identifiers that another generator has issued. All floors of a
+   * request are raised in one commit, and a floor never lowers a source. A region continues above a floor by
+   * UpdateRegion with `next`. docs/migrating.md describes how to move from another generator.
+   *
+   * @generated from rpc kent.v1.Admin.RaiseFloors
+   */
+  raiseFloors: {
+    methodKind: "unary";
+    input: typeof RaiseFloorsRequestSchema;
+    output: typeof RaiseFloorsResponseSchema;
   },
   /**
    * Returns the latest notable events of the daemon, such as slow commits and refused connections.
