@@ -137,7 +137,7 @@ impl Engine {
             pacing.clone(),
         )
         .await?;
-        let layouts = LayoutGrants::load(store.clone()).await?;
+        let layouts = LayoutGrants::load(store.clone(), founded).await?;
         tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));

@@ -106,11 +106,7 @@ impl Grants {
             }
             Source::Layout(name) => {
                 let Some(used) = self.layouts.used(name) else { return Ok(TryGrant::Wait(Wait::Layout(name.clone()))) };
-                let tag = layouts::tag_of(request, &used.layout)?;
-                if request.encoding == Encoding::Packed {
-                    let width = u64::from(used.layout.bits().div_ceil(8));
-                    check_max(request.count.get(), self.limits.packed_bytes / width, "packed in one reply")?;
-                }
+                let tag = layouts::check(request, &used.layout, self.limits.packed_bytes)?;
                 return self.try_grant_timed(Timed::Layout(used, tag), Target::Layout(name), request, caller);
             }
             Source::Series(series) => match caller.charge_budgets(Target::Series(series), request.count.get()) {
@@ -237,7 +233,10 @@ impl Grants {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
             Wait::Budget(account, strict) => self.reserve_budget(request, caller, (account, strict), wait_limit).await,
-            Wait::Layout(name) => self.reserved(self.layouts.clone().open(name, request.clone()), wait_limit).await,
+            Wait::Layout(name) => {
+                let open = self.layouts.clone().open(name, request.clone(), self.limits.packed_bytes);
+                self.reserved(open, wait_limit).await
+            }
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
         }
     }

@@ -113,7 +113,7 @@ impl Grants {
             match self.slots.store().commit(self.slots.of_this_store(txn)).await {
                 Ok(_) => return Ok(raised),
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
-                    return Err(StoreFailure::Replaced { found: key.to_string() }.into());
+                    return Err(StoreFailure::other_store().into());
                 }
                 // If a commit with an unknown outcome succeeded, the next attempt finds nothing to change.
                 Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}

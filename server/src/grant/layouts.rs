@@ -15,12 +15,13 @@ use kent_ids::{
     layout::{Layout, Safe, Spelling, Unsafe},
 };
 use kent_proto::{
-    model::{AllocateInput, Invalid, LayoutInput},
+    model::{AllocateInput, Encoding, Invalid, LayoutInput},
     stored::{self, StoredLayout},
 };
-use kent_store::{CommitError, Store, Txn, Version};
+use kent_store::{CommitError, Committed, Store, Txn, Version};
 use tracing::info;
 
+use super::check_max;
 use crate::{
     error::{AllocateError, LayoutError},
     issuing::timed::UsedLayout,
@@ -31,6 +32,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct LayoutGrants {
     store: Arc<dyn Store>,
+    /// The version of the record of the cluster key. A store that replaced this one has another version, and must not get
+    /// layouts from a replica that hung meanwhile.
+    founded: Version,
     /// The layouts that are marked as used in the store, by name.
     used: Arc<RwLock<BTreeMap<String, Arc<UsedLayout>>>>,
 }
@@ -53,8 +57,8 @@ const ATTEMPTS: u32 = 16;
 
 impl LayoutGrants {
     /// Checks that the records of all layouts are readable. Starts with no layout in memory.
-    pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreFailure> {
-        let grants = Self { store, used: Arc::default() };
+    pub(crate) async fn load(store: Arc<dyn Store>, founded: Version) -> Result<Self, StoreFailure> {
+        let grants = Self { store, founded, used: Arc::default() };
         grants.read_all().await?;
         Ok(grants)
     }
@@ -64,9 +68,14 @@ impl LayoutGrants {
         self.used.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Reads a layout, and marks it as used, so that this daemon may grant from it. A request with a wrong tag is refused
-    /// before that.
-    pub(super) async fn open(self, name: String, request: AllocateInput) -> Result<(), AllocateError> {
+    /// Reads a layout, and marks it as used, so that this daemon may grant from it. A request with a wrong tag or too many
+    /// identifiers is refused before that.
+    pub(super) async fn open(
+        self,
+        name: String,
+        request: AllocateInput,
+        packed_bytes: u64,
+    ) -> Result<(), AllocateError> {
         for _ in 0..ATTEMPTS {
             let Some((stored, version)) = self.read(&name).await? else {
                 return Err(AllocateError::NoSuchLayout { name });
@@ -75,7 +84,7 @@ impl LayoutGrants {
                 self.insert(name, stored);
                 return Ok(());
             }
-            tag_of(&request, &stored.layout)?;
+            check(&request, &stored.layout, packed_bytes)?;
             // Commit, then read again: if the answer was lost, the record tells whether the mark is there.
             self.put(&name, version, &StoredLayout { used: true, ..stored }).await?;
         }
@@ -135,13 +144,16 @@ impl LayoutGrants {
                 return Err(LayoutError::Used { name: name.to_owned() });
             }
             let key = keys::layout(name);
-            let commit = self.store.commit(Txn::new().expect(key.clone(), version).delete(key)).await;
+            let commit = self.commit(Txn::new().expect(key.clone(), version).delete(key)).await;
             let safe = stored.layout.check(0, now).ok();
             let listed = ListedLayout { name: name.to_owned(), stored, safe };
             match commit {
                 Ok(_) => {
                     info!(layout = name, "layout deleted");
                     return Ok(listed);
+                }
+                Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
+                    return Err(StoreFailure::other_store().into());
                 }
                 Err(CommitError::Conflict { .. }) => {}
                 Err(CommitError::Unknown(_)) => tried = Some((listed, version)),
@@ -203,11 +215,16 @@ impl LayoutGrants {
     async fn put(&self, name: &str, version: Version, stored: &StoredLayout) -> Result<bool, StoreFailure> {
         let key = keys::layout(name);
         let txn = Txn::new().expect(key.clone(), version).put(key, stored::encode_layout(stored));
-        match self.store.commit(txn).await {
+        match self.commit(txn).await {
             Ok(_) => Ok(true),
+            Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(StoreFailure::other_store()),
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        self.store.commit(txn.expect(keys::CLUSTER, self.founded)).await
     }
 
     fn insert(&self, name: String, stored: StoredLayout) {
@@ -218,8 +235,17 @@ impl LayoutGrants {
     }
 }
 
+/// Checks a request for identifiers of a layout, and returns the value that the request supplies: see [`tag_of`].
+pub(super) fn check(request: &AllocateInput, layout: &Layout, packed_bytes: u64) -> Result<u64, Invalid> {
+    if request.encoding == Encoding::Packed {
+        let width = u64::from(layout.bits().div_ceil(8));
+        check_max(request.count.get(), packed_bytes / width, "packed in one reply")?;
+    }
+    tag_of(request, layout)
+}
+
 /// Returns the value that a request supplies for the field `shard` or `tag`: 0 if the layout has no such field.
-pub(super) fn tag_of(request: &AllocateInput, layout: &Layout) -> Result<u64, Invalid> {
+fn tag_of(request: &AllocateInput, layout: &Layout) -> Result<u64, Invalid> {
     match (layout.tag_bits(), request.tag) {
         (None, None) => Ok(0),
         (None, Some(_)) => Err(Invalid::new("tag", "is given, but the layout has no field shard or tag")),

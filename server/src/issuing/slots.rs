@@ -323,7 +323,9 @@ impl Slots {
                     self.committed(plan, version);
                     return Ok(());
                 }
-                Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => return Err(replaced()),
+                Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
+                    return Err(StoreFailure::other_store());
+                }
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -369,7 +371,7 @@ impl Slots {
                 self.committed(plan, version);
                 Ok(())
             }
-            Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(replaced()),
+            Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(StoreFailure::other_store()),
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => self.reread(slot).await,
             Err(error) => Err(error.into()),
         }
@@ -511,8 +513,4 @@ fn log_step(back: Duration) {
 
 fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, stored::Malformed> {
     Ok(Stored { version: versioned.version.get(), value: stored::decode_slot(&versioned.value)? })
-}
-/// The error for a store whose cluster key has changed since this daemon started.
-fn replaced() -> StoreFailure {
-    StoreFailure::Replaced { found: keys::CLUSTER.to_string() }
 }

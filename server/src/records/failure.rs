@@ -5,6 +5,8 @@ use kent_proto::stored::Malformed;
 use kent_store::{CommitError, Key, ReadError};
 use thiserror::Error;
 
+use super::keys;
+
 /// A read or a commit failed, or a record is malformed.
 #[derive(Clone, Debug, Error)]
 pub enum StoreFailure {
@@ -28,6 +30,11 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
+    /// The error for a store whose cluster key has changed since this daemon started.
+    pub(crate) fn other_store() -> Self {
+        Self::Replaced { found: keys::CLUSTER.to_string() }
+    }
+
     /// The failure for a counter whose record is below what this daemon has granted or reserved.
     pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
         Self::Replaced { found: format!("{key}: {broken}") }

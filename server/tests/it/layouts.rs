@@ -248,6 +248,8 @@ async fn ok_each_request_supplies_the_tag_of_a_layout_that_has_one() {
     let ask = |source: &str, tag| AllocateRequest { tag, ..request(source, 2, Encoding::Packed) };
     // A request that is refused does not use the layout.
     daemon.allocator().allocate(ask("layout:shards", None)).await.expect_err("no tag");
+    let many = AllocateRequest { tag: Some(1), ..request("layout:shards", 10_000_000, Encoding::Packed) };
+    daemon.allocator().allocate(many).await.expect_err("too many for one reply");
     let get = GetLayoutRequest { name: "shards".to_owned() };
     assert!(!daemon.layouts().get_layout(get).await.expect("there").into_inner().used);
     let reply = daemon.allocator().allocate(ask("layout:shards", Some(31))).await.expect("granted");
