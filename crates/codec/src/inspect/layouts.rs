@@ -64,11 +64,15 @@ fn readings(text: &str) -> impl Iterator<Item = Fit> {
     fits(text, END).into_iter().filter(|fit| !is_foreign(fit.preset))
 }
 
-/// Reads a string as the first preset, except [`ONLY_KENT`], that it fits; returns `None` if it fits none.
-pub(super) fn guess(text: &str) -> Option<Inspection> {
-    let fit = readings(text).find(|fit| fit.preset != ONLY_KENT)?;
+/// Returns the first preset, except [`ONLY_KENT`], that the string fits; `None` if it fits none.
+pub(super) fn guess(text: &str) -> Option<Fit> {
+    readings(text).find(|fit| fit.preset != ONLY_KENT)
+}
+
+/// Inspects a string that fits a preset.
+pub(super) fn inspect_fit(text: &str, fit: &Fit) -> Result<Inspection, CodecError> {
     let because = format!("the text has the form of {}", fit.preset);
-    read(text, fit.preset, &fit.layout, fit.value, &because).ok()
+    read(text, fit.preset, &fit.layout, fit.value, &because)
 }
 
 /// Describes the presets that the string fits, each with the time that the identifier would have in that preset.
