@@ -20,8 +20,8 @@ const PLAIN_UUID: &str = "uuid";
 const UID11: &str = "uid11";
 /// The format of identifiers of a custom layout.
 const LAYOUT: &str = "layout";
-/// Formats whose identifiers do not fit 128 bits, so that a digest takes the place of the value.
-const DIGESTS: [&str; 2] = ["typeid", "ksuid"];
+/// The format whose identifiers have a type besides the value.
+const TYPEID: &str = "typeid";
 const NANOID: &str = "nanoid";
 const BASE_64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
@@ -67,7 +67,7 @@ pub fn canonical(namespace: &str, value: u128) -> Option<String> {
         NANOID => {
             (0..21).rev().map(|at| BASE_64.get((value >> (6 * at)) as usize & 63).copied().map(char::from)).collect()
         }
-        token if DIGESTS.contains(&token) => None,
+        TYPEID => None,
         token => match Preset::by_name(token) {
             Ok(preset) => Some(preset.spelling().ok()?.text(value, preset.layout(None).ok()?.bits())),
             Err(_) => token.starts_with("snowflake-").then(|| value.to_string()),
@@ -160,7 +160,8 @@ fn of_foreign(text: &str, found: &Foreign) -> Detected {
             // OK because the text was read with this alphabet.
             value << 6 | BASE_64.iter().position(|known| *known == symbol).unwrap_or_default() as u128
         }),
-        token if DIGESTS.contains(&token) => Sha256::digest(found.canonical.as_bytes())
+        // The value of a TypeID does not include its type, and the bits of a KSUID do not fit.
+        token if token == TYPEID || found.bytes.len() > 16 => Sha256::digest(found.canonical.as_bytes())
             .iter()
             .take(16)
             .fold(0, |value, byte| value << 8 | u128::from(*byte)),
@@ -211,7 +212,7 @@ mod tests {
                 assert_eq!(time.is_some(), shown.is_some(), "{text}: {time:?}, {shown:?}");
                 assert!(time.iter().zip(shown).all(|(time, shown)| time.starts_with(shown)), "{text}: {time:?}");
                 let hex = u128::from_str_radix(&inspected.hex, 16);
-                if !DIGESTS.contains(&found.format) && found.format != NANOID {
+                if ![TYPEID, "ksuid", NANOID].contains(&found.format) {
                     assert_eq!(hex, Ok(found.value), "{text}");
                 }
                 if let Some(canonical) = canonical(found.namespace, found.value) {

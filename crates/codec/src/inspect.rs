@@ -197,6 +197,11 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     })
 }
 
+/// The message of the error for a text that fits no format.
+pub const NO_FORMAT: &str = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
+    of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
+    KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits), NanoID (21), TSID (13) or push ID (20)";
+
 /// The format that the form of a text suggests, with the identifier.
 pub(crate) enum Form {
     Ext(Ext),
@@ -240,10 +245,7 @@ impl Form {
         if let Some(problem) = nearly_uuid(text).or_else(|| foreign::nearly_ulid(text)) {
             return Err(CodecError::new(ErrorCode::Unrecognised, problem));
         }
-        let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
-                       of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
-                       KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits), NanoID (21), TSID (13) or push ID (20)";
-        Err(CodecError::new(ErrorCode::Unrecognised, message))
+        Err(CodecError::new(ErrorCode::Unrecognised, NO_FORMAT))
     }
 }
 

@@ -27,7 +27,7 @@ mod verbs;
 pub use detect::{Detected, Detector, canonical, formats};
 pub use encode::{Encoded, encode};
 pub use error::VerbError;
-pub use inspect::{BitRange, Field, Inspection, Reading, inspect, inspect_layout};
+pub use inspect::{BitRange, Field, Inspection, NO_FORMAT, Reading, inspect, inspect_layout};
 pub use line::{answer, answer_into, answer_line};
 pub use number::{TypedId, parse_id, parse_number, shortened};
 
