@@ -10,6 +10,7 @@ mod it {
     mod backup;
     mod budgets;
     mod chaos;
+    mod check;
     mod client;
     mod clocks;
     mod cluster;

@@ -5,6 +5,7 @@ mod adopt;
 mod ask;
 mod audit;
 mod budget;
+mod check;
 mod context;
 mod debug;
 mod layout;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     ask::AskArgs,
     audit::{AuditCommand, AuditTailArgs},
     budget::BudgetCommand,
+    check::{CheckArgs, ColumnArg},
     context::{ContextCommand, ContextSetArgs},
     debug::{DebugCommand, LogLevelArgs},
     layout::{LayoutCommand, LayoutCreateArgs},
@@ -118,6 +120,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Daemon(DaemonCommand),
     Inspect(InspectArgs),
+    Check(Box<CheckArgs>),
     #[command(subcommand, after_help = CONTEXT_HELP)]
     Context(ContextCommand),
     #[command(subcommand, after_help = AUDIT_HELP)]
@@ -563,6 +566,17 @@ mod tests {
             ("series create region:a", false),
             ("classify 1 0x2 - --space parts", true),
             ("classify", false),
+            ("check", true),
+            ("check a.txt b.txt - --memory 32MiB --temp-dir /tmp", true),
+            ("check --memory 1", false),
+            ("check --memory many", false),
+            ("check a.csv --csv id --delimiter ;", true),
+            ("check a.csv --csv 2 --delimiter tab", true),
+            ("check a.csv --csv 0", false),
+            ("check a.csv --csv id --delimiter ;;", false),
+            ("check a.csv --delimiter ;", false),
+            ("check --quick --memory 32MiB", false),
+            ("check --as uuidv7 --space parts", false),
             ("status --endpoint 10.0.0.7:7600,10.0.0.8:7600", true),
             ("status --endpoint https://10.0.0.7", false),
             ("doctor --json", true),

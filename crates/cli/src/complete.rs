@@ -135,6 +135,8 @@ enum Named {
     Series,
     Layout,
     Preset,
+    /// A format in which to read identifiers.
+    Format,
     Source,
     Context,
     Token,
@@ -158,6 +160,7 @@ impl Named {
             ("space", _, "name") | (_, _, "space") => Some(Self::Space),
             ("series", _, "series") => Some(Self::Series),
             ("layout", _, "name") => Some(Self::Layout),
+            (_, "inspect" | "check", "format") => Some(Self::Format),
             ("layout", _, "preset") => Some(Self::Preset),
             ("token", _, "id" | "ids") => Some(Self::Token),
             ("role", _, "name") | (_, _, "roles") => Some(Self::Role),
@@ -178,7 +181,9 @@ fn attach(command: Command, group: &str) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| match Named::by(group, &name, arg.get_id().as_str()) {
         Some(named) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| candidates(named, typed))),
-        None if ["file", "out", "token_file"].contains(&arg.get_id().as_str()) => arg.value_hint(ValueHint::FilePath),
+        None if ["file", "files", "floors", "out", "temp_dir", "token_file"].contains(&arg.get_id().as_str()) => {
+            arg.value_hint(ValueHint::FilePath)
+        }
         None => arg,
     });
     command.mut_subcommands(|inner| attach(inner, &name))
@@ -251,6 +256,7 @@ impl Names<'_> {
         let constants: Vec<String> = match (named, self.typed.split_once(':')) {
             (Named::Source, _) => formats().collect(),
             (Named::Preset, _) => Preset::all().map(|preset| preset.name.to_owned()).collect(),
+            (Named::Format, _) => kent_codec::formats().map(str::to_owned).collect(),
             (Named::Permission, None) => Action::ALL.iter().map(|action| format!("{action}:")).collect(),
             (Named::Permission, Some((action, _))) => {
                 let resources = ["*".to_owned()].into_iter().chain(formats());
@@ -283,6 +289,7 @@ impl Names<'_> {
             Named::Space => self.add_spaces("", &daemon).await,
             Named::Series => self.add_series(&daemon).await,
             Named::Layout => self.add_layouts("", &daemon).await,
+            Named::Format => self.add_layouts("layout:", &daemon).await,
             Named::Source => match self.typed.split_once('@') {
                 Some((region, _)) => self.add_spaces(&format!("{region}@"), &daemon).await,
                 None => {
@@ -386,6 +393,8 @@ mod tests {
             ("role", "rm", "name", Some(Named::Role)),
             ("budget", "set", "holder", Some(Named::Holder)),
             ("", "kent", "context", Some(Named::Context)),
+            ("kent", "check", "space", Some(Named::Space)),
+            ("kent", "check", "format", Some(Named::Format)),
             ("kent", "classify", "ids", None),
         ] {
             assert_eq!(Named::by(group, command, argument), expected, "{group} {command} {argument}");

@@ -68,7 +68,7 @@ pub(crate) enum Failure {
     /// The user did not confirm the command.
     #[error("not confirmed: nothing was changed")]
     NotConfirmed,
-    /// `kent doctor` found something wrong, and has shown it.
+    /// `kent doctor` or `kent check` found something wrong, and has shown it.
     #[error("something is wrong")]
     Unwell,
     #[error("{}", timed_out(*limit, waiting_for.as_deref()))]

@@ -1,7 +1,7 @@
 //! A custom layout of a daemon, parsed: its text form, and its way to explain an identifier.
 
 use kent_client::Daemon;
-use kent_codec::{Inspection, VerbError, inspect_layout};
+use kent_codec::{Detector, Inspection, VerbError, inspect_layout};
 use kent_ids::{
     ClockSeq, ClusterKey, Node, Slot, SlotConstants, SlotEpoch, UnixNanos,
     layout::{Granted, Layout, LayoutConstants, Spelling},
@@ -35,6 +35,11 @@ impl Known {
             layout: message.fields.parse().map_err(|_| unknown())?,
             spelling: message.text.parse().map_err(|_| unknown())?,
         })
+    }
+
+    /// Returns a reader of the layout's identifiers.
+    pub(crate) fn detector(&self) -> Detector {
+        Detector::of_layout(self.layout.clone(), self.spelling.clone())
     }
 
     /// Returns how identifiers are written.

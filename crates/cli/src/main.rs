@@ -11,6 +11,7 @@ mod audit;
 mod backup;
 mod bits;
 mod charset;
+mod check;
 mod classify;
 mod codec;
 mod complete;
@@ -164,6 +165,10 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
                 }
                 None => inspect::run(&args, None, None, out),
             },
+        }),
+        Command::Check(args) => with_output(out, |out| {
+            let runtime = runtime()?;
+            check::run(&args, || client(&global, &settings), &runtime, out)
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),

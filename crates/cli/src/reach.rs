@@ -78,7 +78,8 @@ mod tests {
     use crate::args::Cli;
 
     /// The commands that need no daemon, or need one only with an option.
-    const LOCAL: [&str; 8] = ["audit", "codec", "completions", "context", "inspect", "man", "migrate", "restore"];
+    const LOCAL: [&str; 9] =
+        ["audit", "check", "codec", "completions", "context", "inspect", "man", "migrate", "restore"];
 
     #[test]
     fn ok_every_command_is_known() {

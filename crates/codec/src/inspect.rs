@@ -3,11 +3,11 @@
 //! The guess depends only on the form of the text. Kent does not guess between formats with the same version bits,
 //! because a wrong guess would show a wrong but plausible date. Whitespace is not trimmed.
 
-mod layouts;
+pub(crate) mod layouts;
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
-    nearly_uuid, uid11::prefix_range,
+    extuuid::Ext, layout::Fit, nearly_uuid, uid11::prefix_range,
 };
 use serde::Serialize;
 
@@ -179,53 +179,81 @@ fn check_options(reading: &Reading) -> Result<(), CodecError> {
 }
 
 fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
-    if text.starts_with(EXT_HEAD) {
-        return inspect_ext(text, "the text begins with extuuid:", reading);
+    Ok(match Form::of(text)? {
+        Form::Ext(ext) => return inspect_ext(text, ext, "the text begins with extuuid:", reading),
+        Form::Uuid(uuid) => return inspect_uuid(text, uuid, uuid_form(text).to_owned(), reading),
+        Form::Integer { value, radix } => inspect_integer(text, value, radix),
+        Form::Uid11(uid11) => {
+            let because = format!(
+                "11 base-58 characters are a uid11; the text does not contain its profile, so it is read as {SHOWN_PROFILE}"
+            );
+            return inspect_uid11(text, uid11, Codec::by_profile(SHOWN_PROFILE), because, reading);
+        }
+        Form::Foreign(found) => {
+            let because = found.because.to_owned();
+            inspect_foreign(text, found, because)
+        }
+        Form::Preset(fit) => return layouts::inspect_fit(text, &fit),
+    })
+}
+
+/// The message of the error for a text that fits no format.
+pub const NO_FORMAT: &str = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
+    of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
+    KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits), NanoID (21), TSID (13) or push ID (20)";
+
+/// The format that the form of a text suggests, with the identifier.
+pub(crate) enum Form {
+    Ext(Ext),
+    Uuid(Uuid),
+    Integer { value: u128, radix: u32 },
+    Uid11(Uid11),
+    Foreign(Foreign),
+    Preset(Fit),
+}
+
+impl Form {
+    /// Returns the first form that fits, or why none does.
+    pub(crate) fn of(text: &str) -> Result<Self, CodecError> {
+        if text.starts_with(EXT_HEAD) {
+            return extuuid::parse(text).map(Self::Ext);
+        }
+        if has_uuid_form(text) {
+            return dce::parse_lenient(text).map(Self::Uuid).map_err(|error| match nearly_uuid(text) {
+                Some(problem) => CodecError::new(error.code(), problem),
+                None => error,
+            });
+        }
+        if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            return parse_integer(text, digits, 16).map(|value| Self::Integer { value, radix: 16 });
+        }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return parse_integer(text, text, 10).map(|value| Self::Integer { value, radix: 10 });
+        }
+        if let Some(problem) = rounded(text) {
+            return Err(CodecError::new(ErrorCode::Unrecognised, problem));
+        }
+        if text.len() == kent_ids::uid11::SYMBOLS {
+            return Uid11::parse(text).map(Self::Uid11);
+        }
+        if let Some(found) = foreign::guesses(text).next() {
+            return Ok(Self::Foreign(found));
+        }
+        if let Some(fit) = layouts::guess(text) {
+            return Ok(Self::Preset(fit));
+        }
+        if let Some(problem) = nearly_uuid(text).or_else(|| foreign::nearly_ulid(text)) {
+            return Err(CodecError::new(ErrorCode::Unrecognised, problem));
+        }
+        Err(CodecError::new(ErrorCode::Unrecognised, NO_FORMAT))
     }
-    if has_uuid_form(text) {
-        let uuid = dce::parse_lenient(text).map_err(|error| match nearly_uuid(text) {
-            Some(problem) => CodecError::new(error.code(), problem),
-            None => error,
-        })?;
-        return inspect_uuid(text, uuid, uuid_form(text).to_owned(), reading);
-    }
-    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        return inspect_integer(text, digits, 16);
-    }
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return inspect_integer(text, text, 10);
-    }
-    if let Some(problem) = rounded(text) {
-        return Err(CodecError::new(ErrorCode::Unrecognised, problem));
-    }
-    if text.len() == kent_ids::uid11::SYMBOLS {
-        let because = format!(
-            "11 base-58 characters are a uid11; the text does not contain its profile, so it is read as {SHOWN_PROFILE}"
-        );
-        return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
-    }
-    if let Some(found) = foreign::guesses(text).next() {
-        let because = found.because.to_owned();
-        return Ok(inspect_foreign(text, found, because));
-    }
-    if let Some(found) = layouts::guess(text) {
-        return Ok(found);
-    }
-    if let Some(problem) = nearly_uuid(text).or_else(|| foreign::nearly_ulid(text)) {
-        return Err(CodecError::new(ErrorCode::Unrecognised, problem));
-    }
-    let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
-                   of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
-                   KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits), NanoID (21), TSID (13) or push ID (20)";
-    Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
 /// The first characters of every EXTUUID in text form.
-const EXT_HEAD: &str = "extuuid:";
+pub(crate) const EXT_HEAD: &str = "extuuid:";
 
 /// Inspects an EXTUUID given as text.
-fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspection, CodecError> {
-    let ext = extuuid::parse(text)?;
+fn inspect_ext(text: &str, ext: Ext, because: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     let uuid = ext.to_uuid().to_string();
     let mut inspection = inspect_as(&uuid, "extuuid", &Reading { guid: false, ..reading.clone() })?;
     text.clone_into(&mut inspection.text);
@@ -276,15 +304,10 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
     if let Some(found) = layouts::read_as(token, text) {
         return found;
     }
-    let codec = Codec::by_token(token).ok_or_else(|| {
-        let own = Codec::all().map(|codec| codec.token());
-        let known: Vec<_> = own.chain(foreign::tokens()).chain(layouts::tokens()).collect();
-        let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
-        CodecError::new(ErrorCode::BadFormat, message)
-    })?;
+    let codec = Codec::by_token(token).ok_or_else(|| unknown(token))?;
     let because = "read in this format, as requested".to_owned();
     if token == "extuuid" && !has_uuid_form(text) {
-        return inspect_ext(text, &because, reading);
+        return inspect_ext(text, extuuid::parse(text)?, &because, reading);
     }
     match codec.family() {
         Family::Uuid { .. } => {
@@ -306,6 +329,17 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
         }
         Family::Uid11 { .. } => inspect_uid11(text, Uid11::parse(text)?, Some(codec), because, reading),
     }
+}
+
+/// Returns the names of all formats in which a text can be read.
+pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
+    Codec::all().map(|codec| codec.token()).chain(foreign::tokens()).chain(layouts::tokens())
+}
+
+pub(crate) fn unknown(token: &str) -> CodecError {
+    let known: Vec<_> = tokens().collect();
+    let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
+    CodecError::new(ErrorCode::BadFormat, message)
 }
 
 /// Inspects a prefix of uid11s, and shows the range of identifiers with this prefix.
@@ -350,7 +384,7 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     Ok(inspection)
 }
 
-fn has_uuid_form(text: &str) -> bool {
+pub(crate) fn has_uuid_form(text: &str) -> bool {
     const URN: &str = "urn:uuid:";
     let is_urn = text.get(..URN.len()).is_some_and(|head| head.eq_ignore_ascii_case(URN));
     let is_bare = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -438,7 +472,7 @@ fn bare_layout(uuid: Uuid) -> &'static [Range] {
 }
 
 /// The default profile for a uid11.
-const SHOWN_PROFILE: &str = "xid";
+pub(crate) const SHOWN_PROFILE: &str = "xid";
 
 fn inspect_uid11(
     text: &str,
@@ -462,7 +496,7 @@ fn inspect_uid11(
     Ok(inspection)
 }
 
-fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, CodecError> {
+fn parse_integer(text: &str, digits: &str, radix: u32) -> Result<u128, CodecError> {
     if let Some(offset) = digits.bytes().position(|byte| !char::from(byte).is_digit(radix)) {
         let at = text.len() - digits.len() + offset;
         return Err(CodecError::new(ErrorCode::BadHex, "not a hexadecimal digit").at(at));
@@ -470,15 +504,18 @@ fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, C
     if digits.is_empty() {
         return Err(CodecError::new(ErrorCode::BadLength, "no digit follows 0x"));
     }
-    let value = u128::from_str_radix(digits, radix).map_err(|_| {
+    u128::from_str_radix(digits, radix).map_err(|_| {
         CodecError::new(ErrorCode::Range, "the number does not fit in 128 bits, the width of the widest identifiers")
-    })?;
+    })
+}
+
+fn inspect_integer(text: &str, value: u128, radix: u32) -> Inspection {
     let form = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
     let twin = match Uid11::parse(text) {
         Ok(_) => "; the same text is also a valid uid11",
         Err(_) => "",
     };
-    Ok(integer(text, value, format!("{form}{twin}; the text does not contain its space")))
+    integer(text, value, format!("{form}{twin}; the text does not contain its space"))
 }
 
 fn integer(text: &str, value: u128, because: String) -> Inspection {

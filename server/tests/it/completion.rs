@@ -66,6 +66,9 @@ fn ok_names_are_completed_from_the_daemon() {
         ("kent layout show t", &["tweets"]),
         ("kent layout create t", &[]),
         ("kent layout create x --preset snowflake-t", &["snowflake-twitter"]),
+        ("kent check --as lay", &["layout:tweets"]),
+        ("kent inspect --as snowflake-s", &["snowflake-sonyflake"]),
+        ("kent check --space p", &["parts"]),
         ("kent alloc uuidv7-", &["uuidv7-draft01-ms", "uuidv7-draft01-us", "uuidv7-draft01-ns"]),
         ("kent regi", &["region"]),
     ] {

@@ -102,6 +102,10 @@ impl Layout for SnowishFormat {
         ]))
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Some(instant(value as u64 >> (MACHINE_BITS + SEQ_BITS))) // OK because a uid11 has 64 bits
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ts = inputs.uint("ts", SNOWISH_TIME_BITS)?;
         let machine = inputs.uint("machine", MACHINE_BITS)?;
@@ -141,6 +145,10 @@ impl Layout for TsSeqRandFormat {
         ]))
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Some(instant(value as u64 >> (SEQ_BITS + RAND_BITS))) // OK because a uid11 has 64 bits
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ts = inputs.uint("ts", TIME_BITS)?;
         let seq = inputs.uint("seq", SEQ_BITS)?;
@@ -153,11 +161,14 @@ impl Layout for TsSeqRandFormat {
     }
 }
 
+fn instant(ts: u64) -> UnixNanos {
+    UnixNanos::new(i128::from(xid::ORIGIN_UNIX_MS + ts) * i128::from(xid::NANOS_PER_MILLI))
+}
+
 fn time_fields(ts: u64) -> [Field; 3] {
     let unix_ms = xid::ORIGIN_UNIX_MS + ts;
-    let at = UnixNanos::new(i128::from(unix_ms) * i128::from(xid::NANOS_PER_MILLI));
     [
-        Field::time(at, xid::TIME_DIGITS, "creation time, by the clock of its generator"),
+        Field::time(instant(ts), xid::TIME_DIGITS, "creation time, by the clock of its generator"),
         Field::large("ts", ts, "milliseconds since 2011-11-11T11:11:11.111Z"),
         Field::large("unix_ms", unix_ms, "milliseconds since 1970-01-01T00:00:00Z"),
     ]

@@ -10,14 +10,16 @@ use uuid::Uuid;
 
 use super::{
     Family, Layout,
-    gregorian::{TICK_BITS, high_of_v1, node_fields, ticks_of_v1, time_fields},
+    gregorian::{LINE, TICK_BITS, high_of_v1, node_fields, ticks_of_v1, time_fields},
 };
 use crate::{
     dce,
     error::CodecError,
     field::{BitRange, Field, Inputs},
     id::Id,
+    line::Position,
     slot::Node,
+    time::UnixNanos,
 };
 
 pub(crate) struct UuidV2Format;
@@ -64,6 +66,11 @@ impl Layout for UuidV2Format {
         ];
         let ticks = ticks_of_v1(high & u64::from(u32::MAX));
         Ok(time_fields(ticks).into_iter().chain(more).chain(node_fields(Node::truncate(low))).collect())
+    }
+
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        let (high, _) = Uuid::from_u128(value).as_u64_pair();
+        Some(LINE.instant(Position::new(ticks_of_v1(high & u64::from(u32::MAX)).into())))
     }
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {

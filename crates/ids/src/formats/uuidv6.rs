@@ -18,6 +18,7 @@ use crate::{
     id::Id,
     line::{Line, Position},
     slot::{Node, SlotConstants},
+    time::UnixNanos,
 };
 
 pub(crate) struct UuidV6Format;
@@ -49,6 +50,10 @@ impl Layout for UuidV6Format {
         let uuid = Uuid::from_u128(value);
         dce::expect_version(uuid, &[6])?;
         Gregorian::from_uuid(uuid).map(|it| it.fields())
+    }
+
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Gregorian::from_uuid(Uuid::from_u128(value)).ok().map(|it| it.instant())
     }
 
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {

@@ -134,6 +134,10 @@ impl Layout for UuidV7Format {
         ]))
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        UuidV7::from_uuid(Uuid::from_u128(value)).ok().map(|it| it.instant())
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let unix_ms = inputs.uint("unix_ms", TIME_BITS)?;
         let rand_a = inputs.uint("rand_a", RAND_A_BITS)? as u16; // OK because the field has 12 bits

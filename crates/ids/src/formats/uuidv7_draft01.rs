@@ -188,6 +188,10 @@ impl Layout for AnyLayout {
         read(value, layout, options)
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Some(instant(value, MILLIS.digits))
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let layout = if inputs.has("layout") { layout_by_name(inputs.text("layout")?)? } else { &MILLIS };
         make(layout, inputs)
@@ -212,6 +216,10 @@ impl Layout for OneLayout {
         read(value, Some(self.0), options)
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Some(instant(value, self.0.digits))
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         make(self.0, inputs)
     }
@@ -219,6 +227,13 @@ impl Layout for OneLayout {
     fn mint(&'static self) -> Option<&'static dyn Mint> {
         Some(self)
     }
+}
+
+/// Returns the time, rounded down to this number of decimal places of the second.
+fn instant(value: u128, digits: u32) -> UnixNanos {
+    let (seconds, units) = (value >> 92, floor_units(rest(value), REST_BITS, digits));
+    // OK because the seconds have 36 bits and the units are below 10^9.
+    UnixNanos::new(seconds as i128 * NANOS_PER_SECOND + units as i128 * i128::from(10_u64.pow(9 - digits)))
 }
 
 /// Returns the fields, in the requested precision. The default is the precision of the layout, or milliseconds without
@@ -229,10 +244,8 @@ fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Res
     let digits = precision(name)?;
     let (seconds, rest) = (value >> 92, rest(value));
     let units = floor_units(rest, REST_BITS, digits);
-    // OK because the seconds have 36 bits and the units are below 10^9.
-    let nanos = seconds as i128 * NANOS_PER_SECOND + units as i128 * i128::from(10_u64.pow(9 - digits));
     let mut fields = Vec::from([
-        Field::time(UnixNanos::new(nanos), digits, "creation time, by the clock of its generator"),
+        Field::time(instant(value, digits), digits, "creation time, by the clock of its generator"),
         Field::large("unixts", seconds as i128, "seconds since 1970-01-01T00:00:00Z"),
         Field::text("precision", name.to_string(), "the requested precision of the second"),
         Field::large("subsec", units as i128, "the fraction of the second, in units of the precision"),

@@ -121,6 +121,10 @@ impl Layout for XidFormat {
         ]))
     }
 
+    fn time(&self, value: u128) -> Option<UnixNanos> {
+        Some(Xid { value: value as u64 }.instant()) // OK because a uid11 has 64 bits
+    }
+
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ts = inputs.uint("ts", TIME_BITS)?;
         let rand = inputs.uint("rand", RAND_BITS)? as u32; // OK because the field has 22 bits
