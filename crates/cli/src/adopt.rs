@@ -156,7 +156,7 @@ impl Adoption<'_> {
 
     async fn raise_region(
         &self,
-        Floor { source, text }: &Floor,
+        Floor { source, text, .. }: &Floor,
         name: String,
         space: &str,
         dry_run: bool,

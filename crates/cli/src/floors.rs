@@ -12,6 +12,8 @@ use thiserror::Error;
 /// One line of a file of floors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Floor {
+    /// The number of the line, from 1.
+    pub(crate) line: usize,
     pub(crate) source: Source,
     /// The greatest identifier in use or, for a time-based source, also a time.
     pub(crate) text: String,
@@ -53,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Floor>, BadFloors> {
         if let Some(first) = lines.insert(source.to_string(), number) {
             return Err(BadFloors::Twice { first, second: number, name: source.to_string() });
         }
-        floors.push(Floor { source, text });
+        floors.push(Floor { line: number, source, text });
     }
     if floors.is_empty() { Err(BadFloors::Empty) } else { Ok(floors) }
 }

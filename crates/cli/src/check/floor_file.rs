@@ -1,24 +1,16 @@
 //! Reads the file of floors.
 
+use std::fs;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
-use std::{fs, io};
 
 use kent_codec::{Detector, parse_id};
 use kent_ids::{Format, Series, Source, UnixNanos};
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::floors::Floors;
 use super::identify::Reading;
 use crate::failure::Failure;
-
-/// A line of the file.
-#[derive(Debug, Deserialize)]
-struct Entry {
-    source: String,
-    floor: Value,
-}
+use crate::floors::{self, Floor};
 
 /// The content of the file.
 #[derive(Debug, Default)]
@@ -31,60 +23,52 @@ pub(super) struct FloorFile {
 impl FloorFile {
     /// Reads a file.
     pub(super) fn load(path: &Path, reading: &Reading) -> Result<Self, Failure> {
-        let unread = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(unread)?;
-        Self::parse(&text, reading)
-            .map_err(|(line, fault)| Failure::Usage(format!("{}:{line}: {fault}", path.display())))
+        let bad = |fault: String| Failure::Usage(format!("{}: {fault}", path.display()));
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
+        Self::parse(&text, reading).map_err(bad)
     }
 
-    /// Fails with the number of the line and its fault.
-    fn parse(text: &str, reading: &Reading) -> Result<Self, (usize, String)> {
+    fn parse(text: &str, reading: &Reading) -> Result<Self, String> {
         let mut file = Self::default();
-        for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-            let entry = serde_json::from_str(text).map_err(|error| {
-                (line, format!(r#"{error}: expected a JSON object such as {{"source": "uuidv7", "floor": "2026-01-01T00:00:00Z"}}"#))
-            })?;
-            file.add(entry, reading).map_err(|fault| (line, fault))?;
+        for floor in floors::parse(text).map_err(|bad| bad.to_string())? {
+            let line = floor.line;
+            file.add(floor, reading).map_err(|fault| format!("line {line}: {fault}"))?;
         }
         Ok(file)
     }
 
-    fn add(&mut self, Entry { source: name, floor }: Entry, reading: &Reading) -> Result<(), String> {
-        let source: Source = name.parse().map_err(|error: kent_ids::SourceError| error.to_string())?;
-        let floor = match floor {
-            Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            _ => return Err("the floor must be a string or an integer".to_owned()),
-        };
-        let named = format!("{floor} of {name}");
-        let (is_double, skipped) = match (&source, reading) {
+    fn add(&mut self, Floor { source, text, .. }: Floor, reading: &Reading) -> Result<(), String> {
+        let name = source.to_string();
+        let named = format!("{text} of {name}");
+        let needs = match (&source, reading) {
             (Source::Format(format), Reading::Guess(_) | Reading::Named(_)) => {
-                let time = time_of(&floor, *format)?;
-                (self.floors.times.insert(format.token().to_owned(), (time, named)).is_some(), None)
+                self.floors.times.insert(format.token().to_owned(), (time_of(&text, *format)?, named));
+                return Ok(());
             }
             (Source::Layout(_), Reading::Layout { name: layout, detector, .. }) if *layout == name => {
-                let time = match parse_time(&floor) {
+                let time = match parse_time(&text) {
                     Some(time) => time,
-                    None => read_time(&floor, detector)?,
+                    None => read_time(&text, detector)?,
                 };
-                (self.floors.times.insert(name, (time, named)).is_some(), None)
+                self.floors.times.insert(name, (time, named));
+                return Ok(());
             }
-            (Source::Series(Series::Serial(_)), Reading::Series { series, .. }) if *series == source.to_string() => {
-                (self.floors.values.insert(series.clone(), (parse_id(&floor)?.value, named)).is_some(), None)
+            (Source::Series(Series::Serial(_)), Reading::Series { series, .. }) if *series == name => {
+                self.floors.values.insert(name, (parse_id(&text)?.value, named));
+                return Ok(());
             }
-            (Source::Region { name: region, space }, Reading::Space { name: other, .. })
-                if space == other || !name.contains('@') =>
-            {
-                (self.floors.values.insert(region.clone(), (parse_id(&floor)?.value, named)).is_some(), None)
+            (Source::Region { name: region, space }, Reading::Space { name: other, .. }) if space == other => {
+                self.floors.values.insert(region.clone(), (parse_id(&text)?.value, named));
+                return Ok(());
             }
-            (Source::Region { space, .. }, _) => (false, Some(format!("--space {space}"))),
             (Source::Series(Series::FullRand), _) => return Err(format!("{name} has no order, so it has no floor")),
-            (Source::Layout(_) | Source::Series(_), _) => (false, Some(format!("--as {name}"))),
-            (Source::Format(_), _) => (false, Some(format!("no --space and no other --as than {name}"))),
+            (Source::Region { space, .. }, _) => format!("--space {space}"),
+            (Source::Layout(_) | Source::Series(_), _) => format!("--as {name}"),
+            (Source::Format(_), _) => format!("no --space and no other --as than {name}"),
         };
-        let skip = |need| format!("the floor of {source} is not checked, which needs {need}");
-        self.skipped.extend(skipped.map(skip));
-        if is_double { Err(format!("{source} has a floor already")) } else { Ok(()) }
+        self.skipped.push(format!("the floor of {name} is not checked, which needs {needs}"));
+        Ok(())
     }
 }
 
@@ -149,16 +133,14 @@ mod tests {
             ("{}", "missing field `source`"),
             ("uuidv7", "expected value"),
             (r#"{"source": "nonsense", "floor": "1"}"#, "there is no source"),
-            (r#"{"source": "uuidv7", "floor": true}"#, "must be a string or an integer"),
+            (r#"{"source": "uuidv7", "floor": true}"#, "must be a whole number or a string"),
             (r#"{"source": "uuidv7", "floor": "1"}"#, "expected an identifier, or a time"),
             (r#"{"source": "uuidv7", "floor": "2026-01-01"}"#, "expected an identifier, or a time"),
             (r#"{"source": "uid11-fullrand", "floor": "1"}"#, "has no order"),
             (r#"{"source": "uuidv8-draft01-48", "floor": "2489e9ad-2ee2-8e00-8ec9-32d5f69181c0"}"#, "has no time"),
         ] {
-            let (line, error) = FloorFile::parse(text, &guess()).map(drop).expect_err(text);
-            assert!(line == 1 && error.contains(fault), "{text}: {error}");
+            let error = FloorFile::parse(text, &guess()).map(drop).expect_err(text);
+            assert!(error.starts_with("line 1: ") && error.contains(fault), "{text}: {error}");
         }
-        let twice = "{\"source\": \"xid\", \"floor\": \"5Jxqwr73FDS\"}\n".repeat(2);
-        assert_eq!(FloorFile::parse(&twice, &guess()).map(drop), Err((2, "xid has a floor already".to_owned())));
     }
 }
