@@ -110,8 +110,9 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region, .. } => precondition("FLOOR_UNKNOWN", region, message),
-        EditError::NextTooLow { region, counter, .. } => {
-            precondition_with("NEXT_TOO_LOW", region, message, [("next", &*counter.to_string())])
+        EditError::NextTooLow { region, counter, is_shared, .. } => {
+            let facts = [("next", &*counter.to_string()), ("shared", if *is_shared { "true" } else { "false" })];
+            precondition_with("NEXT_TOO_LOW", region, message, facts)
         }
         EditError::MadeAndForgotten { revision } => {
             let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);

@@ -4,16 +4,17 @@
 //! continued by repeating it.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
-use kent_codec::parse_id;
 use kent_ids::Source;
 use kent_proto::v1::{
-    EditResponse, GetRegionRequest, RaiseFloorsRequest, Region, UpdateRegionRequest, raise_floors_request,
+    GetRegionRequest, GetSpaceRequest, RaiseFloorsRequest, Region, UpdateRegionRequest, raise_floors_request,
     region::{Kind, Order},
 };
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::args::AdoptArgs;
 use crate::confirm;
@@ -22,7 +23,7 @@ use crate::failure::{Failure, Refusal};
 use crate::floors::{self, Floor};
 use crate::names;
 use crate::notice;
-use crate::number;
+use crate::number::{self, Form};
 use crate::output::Out;
 use crate::table::{Cell, Table};
 
@@ -36,36 +37,37 @@ pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Res
     let bad = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
     let floors = floors::parse(&text(&args.file)?).map_err(|error| bad(error.to_string()))?;
     let adoption = Adoption { daemon, reason: &args.reason };
-    let planned = adoption.raise(&floors, true, &ProgressBar::hidden()).await?;
+    let (planned, _) = adoption.raise(&floors, true, &ProgressBar::hidden()).await?;
     if !out.is_json() {
         let text = table(&planned).render(out.palette());
         out.text(&text)?;
         out.flush()?;
     }
     let changing = planned.iter().filter(|raised| raised.changed).count();
-    if args.dry_run || changing == 0 {
-        return conclude(&planned, args.dry_run, out);
+    if args.dry_run {
+        return conclude(&planned, true, out);
     }
-    if !args.yes {
+    if changing > 0 && !args.yes {
         ask(changing)?;
     }
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} floors, {eta} left");
     // Drawn only if standard error is a terminal.
     let bar = ProgressBar::new(floors.len() as u64); // OK because a usize has at most 64 bits
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    // Raises the floors even if none seems to change: a replica may hold numbers that this daemon does not know of.
     let raised = adoption.raise(&floors, false, &bar).await;
+    let done = bar.position();
     bar.finish_and_clear();
-    let raised = raised.inspect_err(|_| {
-        let done = format!(
-            "kent: {} of {} handled before the failure; repeat the command to continue\n",
-            bar.position(),
-            number::counted(floors.len(), "floor")
-        );
-        notice::write(&done, false);
+    let (raised, within) = raised.inspect_err(|_| {
+        let all = number::counted(floors.len(), "floor");
+        let done = format!("{done} of {all} handled before the failure; repeat the command to continue");
+        notice::warn(&done, out.is_json());
     })?;
-    for (source, unconfirmed) in raised.iter().filter_map(|raised| Some((&raised.source, raised.unconfirmed.as_ref()?)))
-    {
-        notice::write(&format!("kent: {source}: {unconfirmed}\n"), false);
+    if !within.is_zero() {
+        let seconds = within.as_secs() + 1;
+        let wait = format!("the floors take effect within {seconds} s; waiting until no replica issues below them");
+        notice::warn(&wait, out.is_json());
+        sleep(within).await;
     }
     conclude(&raised, false, out)
 }
@@ -105,8 +107,6 @@ struct Raised {
     after: String,
     /// Whether the source was below the floor.
     changed: bool,
-    /// The replicas that have not confirmed the floor of a region yet.
-    unconfirmed: Option<String>,
 }
 
 impl Raised {
@@ -123,8 +123,15 @@ struct Adoption<'d> {
 }
 
 impl Adoption<'_> {
-    /// Raises the floors, or only checks them. Returns the results in the same order.
-    async fn raise(&self, floors: &[Floor], dry_run: bool, bar: &ProgressBar) -> Result<Vec<Raised>, Failure> {
+    /// Raises the floors, or only checks them. Returns the results in the same order, and the time after which all
+    /// replicas respect them.
+    async fn raise(
+        &self,
+        floors: &[Floor],
+        dry_run: bool,
+        bar: &ProgressBar,
+    ) -> Result<(Vec<Raised>, Duration), Failure> {
+        let mut within = Duration::ZERO;
         let mut raised: Vec<Option<Raised>> = floors.iter().map(|_| None).collect();
         let is_region = |floor: &Floor| matches!(floor.source, Source::Region { .. });
         let others: Vec<usize> = (0..floors.len()).filter(|at| !is_region(&floors[*at])).collect();
@@ -135,23 +142,24 @@ impl Adoption<'_> {
             };
             let message = RaiseFloorsRequest { floors: batch.iter().map(message).collect(), validate_only: dry_run };
             let answer = self.daemon.admin().raise_floors(request(message)).await?.into_inner();
+            within = within.max(Duration::from_millis(answer.effective_within_ms));
             for (at, floor) in batch.iter().zip(answer.floors) {
                 let (before, text) = (floor.before.parse().ok(), floors[*at].text.clone());
-                let (source, after, changed, unconfirmed) = (floor.source, floor.after, floor.changed, None);
-                raised[*at] = Some(Raised { source, floor: text, before, after, changed, unconfirmed });
+                let (source, after, changed) = (floor.source, floor.after, floor.changed);
+                raised[*at] = Some(Raised { source, floor: text, before, after, changed });
                 bar.inc(1);
             }
         }
         for (floor, raised) in floors.iter().zip(&mut raised) {
             if let Source::Region { name, space } = &floor.source {
-                *raised = Some(self.raise_region(floor, names::region(space, name), space, dry_run).await?);
+                let (region, effective) = self.raise_region(floor, names::region(space, name), space, dry_run).await?;
+                within = within.max(effective);
+                *raised = Some(region);
                 bar.inc(1);
             }
         }
-        raised
-            .into_iter()
-            .collect::<Option<_>>()
-            .ok_or_else(|| Failure::Answer("the daemon left out a floor".to_owned()))
+        let raised: Option<Vec<Raised>> = raised.into_iter().collect();
+        raised.map(|raised| (raised, within)).ok_or_else(|| Failure::Answer("the daemon left out a floor".to_owned()))
     }
 
     async fn raise_region(
@@ -160,22 +168,25 @@ impl Adoption<'_> {
         name: String,
         space: &str,
         dry_run: bool,
-    ) -> Result<Raised, Failure> {
+    ) -> Result<(Raised, Duration), Failure> {
+        let mut regions = self.daemon.regions();
+        let get = GetSpaceRequest { name: names::space(space) };
+        let found = regions.get_space(request(get)).await?.into_inner();
         let get = GetRegionRequest { name: name.clone() };
-        let region = self.daemon.regions().get_region(request(get)).await?.into_inner();
-        let refused = |problem: String| Failure::Usage(format!("{source}: {problem}"));
-        let next = next(&region, text, space).map_err(refused)?;
-        let issued: u128 = region.issued.parse().unwrap_or(u128::MAX);
-        let raised = |before: u128, after: u128, unconfirmed| Raised {
-            source: source.to_string(),
-            floor: text.clone(),
-            before: Some(before),
-            after: after.to_string(),
-            changed: before != after,
-            unconfirmed,
+        let region = regions.get_region(request(get)).await?.into_inner();
+        let floor = Form::of(found.text_form(), found.bits).value(text, space, found.bits);
+        let next = floor.and_then(|floor| next(&region, floor, found.bits));
+        let next = next.map_err(|problem| Failure::Usage(format!("{source}: {problem}")))?;
+        let raised = |before: u128, after: u128, changed| {
+            let (before, after) = (Some(before), after.to_string());
+            Raised { source: source.to_string(), floor: text.clone(), before, after, changed }
         };
-        let Some(mut next) = next else { return Ok(raised(issued, issued, None)) };
-        for _ in 0..ATTEMPTS {
+        let Some(mut next) = next else {
+            let issued: u128 = region.issued.parse().unwrap_or(u128::MAX);
+            return Ok((raised(issued, issued, false), Duration::ZERO));
+        };
+        let mut attempt = 0;
+        loop {
             let message = UpdateRegionRequest {
                 name: name.clone(),
                 next: Some(next.into()),
@@ -183,29 +194,37 @@ impl Adoption<'_> {
                 reason: self.reason.to_owned(),
                 ..UpdateRegionRequest::default()
             };
-            let status = match self.daemon.regions().update_region(request(message)).await {
+            let status = match regions.update_region(request(message)).await {
                 Ok(response) => {
                     let response = response.into_inner();
-                    let before = before(&response).unwrap_or(next);
-                    return Ok(raised(before, next.max(before), unconfirmed(&response)));
+                    let change = response.changes.iter().find_map(|change| change.before.as_ref());
+                    let before = change.and_then(|before| before.issued.parse().ok()).unwrap_or(next);
+                    let is_confirmed = response.unconfirmed.is_empty();
+                    let within = if is_confirmed { 0 } else { response.effective_within_ms };
+                    return Ok((raised(before, next.max(before), change.is_some()), Duration::from_millis(within)));
                 }
                 Err(status) => status,
             };
-            // The counter is above the floor. On a cluster, another replica may still hold numbers below the floor, so
-            // the counter is declared as it is.
             let refusal = Refusal::new(&status);
-            let counter = refusal.facts.iter().find(|(name, _)| name == "next").and_then(|(_, next)| next.parse().ok());
-            match counter.filter(|_| refusal.reason.as_deref() == Some("NEXT_TOO_LOW")) {
-                Some(counter) => next = counter,
+            let fact = |wanted: &str| refusal.facts.iter().find_map(|(name, value)| (name == wanted).then_some(value));
+            let counter = fact("next").and_then(|next| next.parse::<u128>().ok());
+            match counter.filter(|_| refusal.reason.as_deref() == Some("NEXT_TOO_LOW") && attempt < ATTEMPTS) {
+                // The only daemon has passed the floor already.
+                Some(counter) if fact("shared").is_some_and(|shared| shared == "false") => {
+                    return Ok((raised(counter, counter, false), Duration::ZERO));
+                }
+                // Another replica may still hold numbers below the floor, so the counter is declared as it is. If it
+                // keeps moving, some numbers are skipped.
+                Some(counter) => next = counter.saturating_add(if attempt == 0 { 0 } else { 1 << (9 + attempt) }),
                 None => return Err(status.into()),
             }
+            attempt += 1;
         }
-        Err(refused("the counter moved during every attempt; try again".to_owned()))
     }
 }
 
 /// Returns the number at which a region continues above a floor; `None` if all its identifiers are above the floor.
-fn next(region: &Region, floor: &str, space: &str) -> Result<Option<u128>, String> {
+fn next(region: &Region, floor: u128, bits: u32) -> Result<Option<u128>, String> {
     match (region.order(), region.kind()) {
         (_, Kind::Closed) => return Err("the region is closed, so it issues nothing".to_owned()),
         (Order::Scrambled, _) => {
@@ -219,10 +238,9 @@ fn next(region: &Region, floor: &str, space: &str) -> Result<Option<u128>, Strin
         _ => {}
     }
     let prefix_bits = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
-    let bits = prefix_bits.saturating_add(region.zone_bits).saturating_add(region.suffix_bits);
-    let value = parse_id(floor)?.within(space, bits)?;
-    let base = u128::from_str_radix(&region.prefix, 2).unwrap_or(0).checked_shl(bits - prefix_bits).unwrap_or(0);
-    let Some(suffix) = value.checked_sub(base) else { return Ok(None) };
+    let base =
+        u128::from_str_radix(&region.prefix, 2).unwrap_or(0).checked_shl(bits.saturating_sub(prefix_bits)).unwrap_or(0);
+    let Some(suffix) = floor.checked_sub(base) else { return Ok(None) };
     match suffix.checked_shr(region.suffix_bits).unwrap_or(0) {
         0 => suffix.checked_add(1).map(Some).ok_or_else(|| "no number is left above the floor".to_owned()),
         _ => {
@@ -230,18 +248,6 @@ fn next(region: &Region, floor: &str, space: &str) -> Result<Option<u128>, Strin
             Err(format!("the floor {floor} is above the last identifier of the region, which is {last}"))
         }
     }
-}
-
-/// Returns the counter before an edit; `None` if the edit changed nothing.
-fn before(response: &EditResponse) -> Option<u128> {
-    response.changes.iter().find_map(|change| change.before.as_ref())?.issued.parse().ok()
-}
-
-fn unconfirmed(response: &EditResponse) -> Option<String> {
-    let within = response.effective_within_ms.div_ceil(1000);
-    let replicas = response.unconfirmed.join(", ");
-    (!response.unconfirmed.is_empty())
-        .then(|| format!("{replicas} may issue numbers below the floor for up to {within} s more"))
 }
 
 fn table(all: &[Raised]) -> Table {

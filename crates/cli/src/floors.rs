@@ -32,6 +32,9 @@ pub(crate) enum BadFloors {
     Empty,
 }
 
+/// The maximum length of a line in bytes.
+const LINE_BYTES_MAX: usize = 4096;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -42,10 +45,21 @@ struct Line {
 /// Parses a file of floors.
 pub(crate) fn parse(text: &str) -> Result<Vec<Floor>, BadFloors> {
     let (mut floors, mut lines) = (Vec::new(), BTreeMap::new());
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let malformed = |problem: String| BadFloors::Malformed { line: number, problem };
+        if line.len() > LINE_BYTES_MAX {
+            return Err(malformed(format!("the line is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        if !line.trim_start().starts_with('{') {
+            return Err(malformed("the line is not a JSON object".to_owned()));
+        }
         let Line { source, floor } = serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
         let source: Source = source.parse().map_err(|error| BadFloors::BadSource { line: number, error })?;
+        if floor.is_number() && matches!(source, Source::Format(_) | Source::Layout(_)) {
+            return Err(malformed(format!("the floor of {source} is a JSON number: write the identifier as a string")));
+        }
         let text = match floor {
             Value::String(text) => text,
             // Numbers keep all their digits, because serde_json does not convert them.
@@ -80,7 +94,16 @@ mod tests {
             ("", "there is no floor in it"),
             ("\n\n", "there is no floor in it"),
             (
-                "{\"source\": \"xid\", \"floor\": 1.5}",
+                "[\"serial:GBP\", 77]",
+                "line 1: the line is not a JSON object; a line has the form {\"source\": \"region:orders\", \"floor\": 4711}",
+            ),
+            (
+                "\u{feff}{\"source\": \"xid\", \"floor\": 15}",
+                "line 1: the floor of xid is a JSON number: write the identifier as a string; a line has the form {\"source\": \
+                 \"region:orders\", \"floor\": 4711}",
+            ),
+            (
+                "{\"source\": \"serial:GBP\", \"floor\": 1.5}",
                 "line 1: the floor is 1.5, but must be a whole number or a string; a line has the form {\"source\": \
                  \"region:orders\", \"floor\": 4711}",
             ),

@@ -16,7 +16,7 @@ pub enum BadFloor {
         /// The last number.
         last: Position,
     },
-    /// The time of the floor has not passed on every clock, so new identifiers could have the same time.
+    /// The time of the floor has not passed, so new identifiers could have the same time.
     #[error("the time of the floor has not passed yet: wait for {} ms", wait.as_millis())]
     NotPassed {
         /// The time until the floor has passed.
@@ -38,12 +38,12 @@ pub fn counter_above(floor: u128, next: Position, end: Position) -> Result<Posit
 }
 
 /// Returns the second through which all slots must be reserved, so that no slot ever issues an identifier whose time is
-/// before `end`, the end of the floor's tick. `now` is the time of the slowest clock of all daemons, each of which
-/// absorbs steps back of up to `tolerance`.
+/// before `end`, the end of the floor's tick. `now` is the time of the daemon that keeps its slot. This daemon absorbs
+/// steps back of up to `tolerance`, and leaves its slot after a larger one. Every other daemon must be fenced.
 ///
 /// # Errors
 ///
-/// Fails with [`BadFloor::NotPassed`] if a daemon that already holds a slot could still issue a time before `end`.
+/// Fails with [`BadFloor::NotPassed`] if the daemon that keeps its slot could still issue a time before `end`.
 pub fn slots_above(end: UnixNanos, now: UnixNanos, tolerance: Duration) -> Result<UnixSeconds, BadFloor> {
     let passed = end.offset(i128::try_from(tolerance.as_nanos()).unwrap_or(i128::MAX));
     match u64::try_from(passed.get().saturating_sub(now.get())) {

@@ -148,19 +148,21 @@ impl SlotPlan {
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
     }
 
-    /// Returns a plan that reserves the slot's ticks through `until` for nobody, or `None` if they are reserved already.
-    /// A daemon that holds the slot, and whose window has ended, has to take a slot again. A new slot's record is made
-    /// from `nobody` and `random`: see [`SlotRecord::unheld`].
+    /// Returns a plan that reserves the slot's ticks through `until` for nobody, or `None` if they are reserved already
+    /// and `fences` is false. The plan also fences the daemon that holds the slot: it cannot extend its window, and has to
+    /// take a slot again. A new slot's record is made from `nobody` and `random`: see [`SlotRecord::unheld`].
     pub fn reserve(
         slot: Slot,
         read: Option<Stored<SlotRecord>>,
         until: UnixSeconds,
-        nobody: HolderId,
-        random: u64,
+        fences: bool,
+        (nobody, random): (HolderId, u64),
     ) -> Option<Self> {
         match read {
-            Some(stored) if stored.value.reserved_until >= until => None,
-            Some(stored) => Some(Self::rewrite(slot, stored, stored.value.seen, until)),
+            Some(stored) if stored.value.reserved_until >= until && !fences => None,
+            Some(stored) => {
+                Some(Self::rewrite(slot, stored, stored.value.seen, until.max(stored.value.reserved_until)))
+            }
             None => {
                 let record = SlotRecord::unheld(slot, until, nobody, random);
                 Some(Self { slot, guard: 0, record, start: None })
@@ -289,12 +291,16 @@ mod tests {
     #[test]
     fn ok_reserving_for_nobody_raises_only_lower_ceilings() {
         let (slot, stored) = record(5, 100);
-        let reserve = |read, until| SlotPlan::reserve(slot, read, UnixSeconds::new(until), HolderId::new([7; 16]), 1);
-        assert!(reserve(Some(stored), 100).is_none());
-        let raised = reserve(Some(stored), 101).expect("a plan");
+        let reserve = |read, until, fences| {
+            SlotPlan::reserve(slot, read, UnixSeconds::new(until), fences, (HolderId::new([7; 16]), 1))
+        };
+        assert!(reserve(Some(stored), 100, false).is_none());
+        let fenced = reserve(Some(stored), 90, true).expect("a plan");
+        assert_eq!((*fenced.record(), fenced.guard()), (stored.value, 9), "only the version changes");
+        let raised = reserve(Some(stored), 101, false).expect("a plan");
         assert_eq!(*raised.record(), SlotRecord { reserved_until: UnixSeconds::new(101), ..stored.value });
         assert_eq!(raised.guard(), 9);
-        let new = reserve(None, 101).expect("a plan");
+        let new = reserve(None, 101, false).expect("a plan");
         assert_eq!((new.guard(), new.record().epoch), (0, SlotEpoch::new(0)));
         assert_eq!(new.record().latest(), UnixSeconds::new(101));
         // The first holder of the slot issues only after the reserved second.

@@ -6882,7 +6882,7 @@ pub mod raise_floors_request {
         #[prost(string, tag = "1")]
         pub source: ::prost::alloc::string::String,
         /// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-        /// in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+        /// in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
         #[prost(string, tag = "2")]
         pub floor: ::prost::alloc::string::String,
     }
@@ -6892,6 +6892,10 @@ pub struct RaiseFloorsResponse {
     /// The result for each floor, in the same order.
     #[prost(message, repeated, tag = "1")]
     pub floors: ::prost::alloc::vec::Vec<RaisedFloor>,
+    /// The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
+    /// there is no other replica. Wait for so long before you rely on the floors.
+    #[prost(uint64, tag = "2")]
+    pub effective_within_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RaisedFloor {

@@ -315,9 +315,12 @@ func (x *RaiseFloorsRequest) GetValidateOnly() bool {
 type RaiseFloorsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The result for each floor, in the same order.
-	Floors        []*RaisedFloor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Floors []*RaisedFloor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
+	// The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
+	// there is no other replica. Wait for so long before you rely on the floors.
+	EffectiveWithinMs uint64 `protobuf:"varint,2,opt,name=effective_within_ms,json=effectiveWithinMs,proto3" json:"effective_within_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RaiseFloorsResponse) Reset() {
@@ -355,6 +358,13 @@ func (x *RaiseFloorsResponse) GetFloors() []*RaisedFloor {
 		return x.Floors
 	}
 	return nil
+}
+
+func (x *RaiseFloorsResponse) GetEffectiveWithinMs() uint64 {
+	if x != nil {
+		return x.EffectiveWithinMs
+	}
+	return 0
 }
 
 type RaisedFloor struct {
@@ -2742,7 +2752,7 @@ type RaiseFloorsRequest_Floor struct {
 	// A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-	// in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+	// in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
 	Floor         string `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3423,9 +3433,10 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x1a5\n" +
 	"\x05Floor\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x14\n" +
-	"\x05floor\x18\x02 \x01(\tR\x05floor\"C\n" +
+	"\x05floor\x18\x02 \x01(\tR\x05floor\"s\n" +
 	"\x13RaiseFloorsResponse\x12,\n" +
-	"\x06floors\x18\x01 \x03(\v2\x14.kent.v1.RaisedFloorR\x06floors\"m\n" +
+	"\x06floors\x18\x01 \x03(\v2\x14.kent.v1.RaisedFloorR\x06floors\x12.\n" +
+	"\x13effective_within_ms\x18\x02 \x01(\x04R\x11effectiveWithinMs\"m\n" +
 	"\vRaisedFloor\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +

@@ -7,6 +7,7 @@ use kent_issue::BadFloor;
 use kent_proto::model::Invalid;
 use thiserror::Error;
 
+use super::SeriesError;
 use crate::records::failure::StoreFailure;
 
 /// Why floors are not raised.
@@ -26,6 +27,9 @@ pub(crate) enum FloorError {
     /// The clock is not trusted, so the time of a floor cannot be compared with it.
     #[error("the daemon's clock is not trusted, so a time cannot be compared with it (kent clock)")]
     NoClock,
+    /// A series cannot be listed.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
     /// Another replica may hold a chunk of the series below the floor, and would not drop it.
     #[error(
         "{series}: numbers are already reserved, and another replica may still issue those below the floor: on a cluster, raise the \
@@ -65,9 +69,7 @@ fn because(refusal: &BadFloor) -> String {
         }
         BadFloor::NotPassed { wait } => {
             let wait = humantime::format_duration(Duration::from_secs(wait.as_secs() + 1));
-            format!(
-                "the time of the floor has not passed on the clocks of all daemons: try again in {wait}, after the old generator has stopped"
-            )
+            format!("the time of the floor has not passed: try again in {wait}, after the old generator has stopped")
         }
     }
 }

@@ -1,10 +1,15 @@
 //! Floors: makes series and time-based sources continue above identifiers that another generator has issued.
 //!
-//! A series continues because its counter moves. A time-based source continues because the time of its floor has passed
-//! on every clock, and because every slot is reserved through that time: no slot issues it again, even if a clock goes
-//! back. All floors of a request are one commit.
+//! A series continues because its counter moves. A time-based source continues because every slot is reserved through the
+//! time of its floor. This daemon keeps its slot, because that time has passed on its clock. All other daemons are
+//! fenced, because their clocks may be behind: each takes a slot again, at the latest when its window ends. All floors of
+//! a request are one commit.
 
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use kent_codec::{Reading, inspect, parse_number};
 use kent_ids::{
@@ -36,8 +41,8 @@ pub(crate) struct NamedFloor {
 /// What a floor changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raised {
-    /// The number at which a series continued before, and the one at which it continues now.
-    Series { before: Count, after: Count },
+    /// The number at which a series continued before, the one at which it continues now, and whether its record changes.
+    Series { before: Count, after: Count, is_change: bool },
     /// The time before which a time-based source issues nothing more, and whether slots have to be reserved for that.
     Time { before: UnixNanos, is_change: bool },
 }
@@ -59,23 +64,25 @@ enum Floor {
 }
 
 impl Grants {
-    /// Raises floors, or only checks them, and returns the results in the same order. `behind` is the time in nanoseconds
-    /// by which the slowest clock of another replica is ahead of this daemon's clock: negative, or 0.
+    /// Raises floors, or only checks them. Returns the results in the same order, and the time after which they are in
+    /// effect on all daemons.
     pub(crate) async fn raise_floors(
         &self,
         named: &[NamedFloor],
-        behind: i128,
         validate_only: bool,
-    ) -> Result<Vec<Raised>, FloorError> {
+    ) -> Result<(Vec<Raised>, Duration), FloorError> {
         let mut floors = Vec::new();
         for floor in named {
             floors.push(self.read_floor(floor).await?);
         }
         let ends = floors.iter().zip(named).filter_map(|(floor, named)| match floor {
-            Floor::Time(at) => Some(self.reserved_through(*at, behind, &named.source)),
+            Floor::Time(at) => Some(self.reserved_through(*at, &named.source)),
             Floor::Number(..) => None,
         });
         let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+        if !validate_only {
+            self.list_series(&floors).await?;
+        }
         // Ordered by series, so that two requests never wait for each other's locks.
         let cells: BTreeMap<_, _> = floors.iter().filter_map(|floor| self.cell_of(floor)).collect();
         let mut locks = Vec::new();
@@ -96,11 +103,12 @@ impl Grants {
                     Floor::Number(series, number) => {
                         let cell = cells.get(series).map(|cell| &**cell);
                         let plan = self.raise_series(series, *number, cell, validate_only).await?;
+                        let is_change = plan.write.is_some();
                         if let Some((version, counter)) = plan.write {
                             let key = keys::series(series);
                             txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
                         }
-                        Raised::Series { before: plan.before, after: plan.after }
+                        Raised::Series { before: plan.before, after: plan.after, is_change }
                     }
                 });
             }
@@ -108,10 +116,13 @@ impl Grants {
                 txn = self.slots.reserve_all(txn, &slots, end);
             }
             if validate_only || txn.writes().is_empty() {
-                return Ok(raised);
+                return Ok((raised, Duration::ZERO));
             }
             match self.slots.store().commit(self.slots.of_this_store(txn)).await {
-                Ok(_) => return Ok(raised),
+                Ok(_) => {
+                    let within = if end.is_some() { self.slots.longest_window().await } else { Duration::ZERO };
+                    return Ok((raised, within));
+                }
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
                     return Err(StoreFailure::other_store().into());
                 }
@@ -124,9 +135,19 @@ impl Grants {
     }
 
     /// Returns the second through which all slots must be reserved for a floor of this time.
-    fn reserved_through(&self, end: UnixNanos, behind: i128, source: &Source) -> Result<UnixSeconds, FloorError> {
-        let now = self.slots.trusted_now().ok_or(FloorError::NoClock)?.offset(behind);
+    fn reserved_through(&self, end: UnixNanos, source: &Source) -> Result<UnixSeconds, FloorError> {
+        let now = self.slots.trusted_now().ok_or(FloorError::NoClock)?;
         slots_above(end, now, self.slots.policy().tolerance).map_err(|refusal| refused(source, refusal))
+    }
+
+    /// Lists the series as an operator does, so that their first grant is not refused as one series too many.
+    async fn list_series(&self, floors: &[Floor]) -> Result<(), FloorError> {
+        for floor in floors {
+            if let Floor::Number(series, _) = floor {
+                self.series.create(series).await?;
+            }
+        }
+        Ok(())
     }
 
     fn cell_of(&self, floor: &Floor) -> Option<(Series, Arc<Cell>)> {
@@ -188,7 +209,9 @@ impl Grants {
                 }
                 let reading = Reading { format: Some(format.token().to_owned()), ..Reading::default() };
                 let read = inspect(text, &reading).map_err(|error| bad(error.message))?;
-                let shown = read.time.ok_or_else(|| bad(format!("{text:?} has no time between the years 1 and 9999")))?;
+                let shown = read.time.ok_or_else(|| {
+                    bad(format!("Kent does not read the time of {text:?}; name the time, such as 2026-01-01T00:00:00Z"))
+                })?;
                 // Times before 1970 have passed.
                 let at = time(&shown).unwrap_or(UnixNanos::new(0));
                 Ok(Floor::Time(at.offset(precision(&shown).max(tick.into()))))

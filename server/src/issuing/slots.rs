@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
+    config::WINDOW_MAX,
     error::RestoreWait,
     host::{
         Environment,
@@ -428,6 +429,19 @@ impl Slots {
         Ok(present.iter().filter_map(other).collect())
     }
 
+    /// Returns the time after which no other daemon that was fenced grants from its slot: the longest window of the daemons
+    /// that are announced. An announcement outlasts the window.
+    pub(crate) async fn longest_window(&self) -> Duration {
+        if self.store.peers().is_none() {
+            return Duration::ZERO;
+        }
+        let Ok(present) = self.store.scan(&keys::PRESENT).await else { return WINDOW_MAX };
+        let own = self.holder().to_string();
+        let others = present.iter().filter(|(key, _)| !keys::parse_present(key).is_ok_and(|name| name == own));
+        let window = |value: &[u8]| ReplicaNote::decode(value).map_or(WINDOW_MAX, |note| note.window);
+        others.map(|(_, versioned)| window(&versioned.value)).max().unwrap_or_default()
+    }
+
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
         Ok(self.store.commit(self.of_this_store(write(Txn::new(), plan))).await?.version.get())
     }
@@ -443,13 +457,15 @@ impl Slots {
         &*self.store
     }
 
-    /// Adds to a transaction what reserves every slot through `until`. A daemon whose window ends before `until` has to
-    /// take a slot again.
+    /// Adds to a transaction what reserves every slot through `until`, and what fences all other daemons: their clocks may
+    /// be behind, and their windows may reach past `until`.
     pub(crate) fn reserve_all(&self, txn: Txn, read: &[SlotRead], until: UnixSeconds) -> Txn {
+        let (own, is_shared) = (self.holder(), self.store.peers().is_some());
         let plan = |slot: Slot| {
-            let (nobody, random) = (HolderId::new(entropy::bytes(&*self.entropy)), entropy::number(&*self.entropy));
+            let unheld = (HolderId::new(entropy::bytes(&*self.entropy)), entropy::number(&*self.entropy));
             let read = read.iter().find(|(known, _)| *known == slot).map(|(_, stored)| *stored);
-            SlotPlan::reserve(slot, read, until, nobody, random)
+            let fences = is_shared && read.is_some_and(|read| read.value.holder != own);
+            SlotPlan::reserve(slot, read, until, fences, unheld)
         };
         Slot::all().filter_map(plan).fold(txn, |txn, plan| write(txn, &plan))
     }

@@ -192,9 +192,9 @@ impl Admin for AdminService {
         let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
         let RaiseFloorsRequest { floors, validate_only } = request.into_inner();
         let named = floors::parse(&floors).map_err(|invalid| status::from_invalid(&invalid))?;
-        let behind = self.engine.cluster().map_or(0, |cluster| floors::behind(&cluster.others()));
+
         let engine = self.engine.clone();
-        let work = async move { engine.grants().raise_floors(&named, behind, validate_only).await };
+        let work = async move { engine.grants().raise_floors(&named, validate_only).await };
         let raised = self.engine.tasks().spawn_work(work).await.unwrap_or(Err(FloorError::Abandoned));
         let raised = raised.map_err(|error| status::from_floor(&error));
         if !validate_only {
@@ -202,8 +202,9 @@ impl Admin for AdminService {
                 record(Event::new("floor.raise", &by, &*floor.source).note(&floor.floor), &raised, Outcome::Done);
             }
         }
-        let raised = floors.into_iter().zip(raised?).map(|(floor, raised)| floors::message(floor.source, raised));
-        Ok(Response::new(RaiseFloorsResponse { floors: raised.collect() }))
+        let (raised, within) = raised?;
+        let raised = floors.into_iter().zip(raised).map(|(floor, raised)| floors::message(floor.source, raised));
+        Ok(Response::new(RaiseFloorsResponse { floors: raised.collect(), effective_within_ms: millis(within) }))
     }
 
     async fn accept_clock(&self, request: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {

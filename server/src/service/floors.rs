@@ -8,10 +8,7 @@ use kent_proto::{
     v1::{RaisedFloor, raise_floors_request::Floor},
 };
 
-use crate::{
-    cluster::Replica,
-    grant::floors::{FLOORS_MAX, NamedFloor, Raised},
-};
+use crate::grant::floors::{FLOORS_MAX, NamedFloor, Raised};
 
 /// Reads the floors of a request.
 pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
@@ -29,15 +26,10 @@ pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
     floors.iter().map(named).collect()
 }
 
-/// The time in nanoseconds by which the slowest clock of other replicas is ahead of ours: negative, or 0.
-pub(super) fn behind(others: &[(String, Replica)]) -> i128 {
-    others.iter().map(|(_, other)| other.ahead_nanos()).min().unwrap_or(0).min(0)
-}
-
 pub(super) fn message(source: String, raised: Raised) -> RaisedFloor {
     match raised {
-        Raised::Series { before, after } => {
-            RaisedFloor { source, before: before.to_string(), after: after.to_string(), changed: before != after }
+        Raised::Series { before, after, is_change } => {
+            RaisedFloor { source, before: before.to_string(), after: after.to_string(), changed: is_change }
         }
         Raised::Time { before: at, is_change } => {
             RaisedFloor { source, before: String::new(), after: text(at), changed: is_change }

@@ -43,6 +43,7 @@ pub(crate) fn from_floor(error: &FloorError) -> Status {
         FloorError::Refused { refusal: BadFloor::NotPassed { wait }, .. } => {
             passing(Code::FailedPrecondition, "FLOOR_NOT_PASSED", message, (*wait).max(RETRY_AFTER))
         }
+        FloorError::Series(error) => from_series(error),
         FloorError::NoClock => precondition("CLOCK_QUARANTINED", "clock", message),
         FloorError::InUse { series } => precondition("SERIES_IN_USE", &series.to_string(), message),
         FloorError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),

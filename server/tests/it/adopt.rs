@@ -17,7 +17,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use kent_proto::v1::{Encoding, RaiseFloorsRequest, RaisedFloor, raise_floors_request::Floor};
+use kent_proto::v1::{Encoding, GetStatusRequest, RaiseFloorsRequest, RaisedFloor, raise_floors_request::Floor};
 use kent_test_etcd::Etcd;
 use tempfile::TempDir;
 use tokio::{
@@ -30,7 +30,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::{
-    cluster::replica,
+    cluster::{eventually, replica},
     harness::{Daemon, data_dir, identifiers, request},
     operator::{Operator, run_at},
 };
@@ -342,13 +342,11 @@ async fn ok_floors_hold_on_all_replicas() {
     let replicas: Vec<Daemon> = (0..2).map(|_| replica(&address, 5)).collect();
     let (code, _, stderr) = run_at(replicas[0].grpc_address(), "region create orders --prefix 0 --suffix 40");
     assert_eq!(code, 0, "{stderr}");
-    // Both replicas hold chunks.
-    for daemon in &replicas {
-        let began = Instant::now();
-        while draw(daemon, "region:orders", 1).await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the region does not arrive");
-            sleep(Duration::from_millis(20)).await;
-        }
+    // Only the other replica holds a chunk, and the floor is in the middle of it.
+    let began = Instant::now();
+    while draw(&replicas[1], "region:orders", 1).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the region does not arrive");
+        sleep(Duration::from_millis(20)).await;
     }
     draw(&replicas[1], "serial:GBP", 1).await.expect("granted");
     let lines = file(&[("region:orders", "100".to_owned()), ("serial:EUR", "50".to_owned())]);
@@ -366,4 +364,35 @@ async fn ok_floors_hold_on_all_replicas() {
     // Another replica may hold numbers of a series in use, and would not drop them.
     let refused = raise(&replicas[0], &[("serial:GBP", "500")]).await.expect_err("in use");
     assert_eq!(refused.get_details_error_info().map(|info| info.reason).unwrap_or_default(), "SERIES_IN_USE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_floor_in_time_fences_the_other_replicas() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let replicas: Vec<Daemon> = (0..2).map(|_| replica(&address, 5)).collect();
+    for daemon in &replicas {
+        draw(daemon, "xid", 1).await.expect("granted");
+    }
+    let epochs = async || {
+        let mut epochs = Vec::new();
+        for daemon in &replicas {
+            let slots = daemon.admin().get_status(GetStatusRequest {}).await.expect("a status").into_inner().slots;
+            epochs.push(slots.first().map(|slot| (slot.slot, slot.slot_epoch)));
+        }
+        epochs
+    };
+    let before = epochs().await;
+    let floor = Floor { source: "xid".to_owned(), floor: "2026-01-01T00:00:00Z".to_owned() };
+    let floors = RaiseFloorsRequest { floors: vec![floor], validate_only: false };
+    let answer = replicas[0].admin().raise_floors(floors).await.expect("raised").into_inner();
+    // The other replica may grant from its slot until its window of five seconds ends, even if its clock is behind.
+    assert_eq!(answer.effective_within_ms, 5000);
+    sleep(Duration::from_millis(answer.effective_within_ms)).await;
+    eventually("the other replica has taken a slot again", async || {
+        let now = epochs().await;
+        now[0] == before[0] && now[1].is_some() && now[1] != before[1]
+    })
+    .await;
+    draw(&replicas[1], "xid", 1).await.expect("granted");
 }

@@ -58,8 +58,10 @@ impl FloorFile {
                 self.floors.values.insert(name, (parse_id(&text)?.value, named));
                 return Ok(());
             }
-            (Source::Region { name: region, space }, Reading::Space { name: other, .. }) if space == other => {
-                self.floors.values.insert(region.clone(), (parse_id(&text)?.value, named));
+            (Source::Region { name: region, space }, Reading::Space { name: other, form, bits, .. })
+                if space == other =>
+            {
+                self.floors.values.insert(region.clone(), (form.value(&text, space, *bits)?, named));
                 return Ok(());
             }
             (Source::Series(Series::FullRand), _) => return Err(format!("{name} has no order, so it has no floor")),

@@ -56,10 +56,12 @@ class RaiseFloorsRequest(_message.Message):
     def __init__(self, floors: _Optional[_Iterable[_Union[RaiseFloorsRequest.Floor, _Mapping]]] = ..., validate_only: bool = ...) -> None: ...
 
 class RaiseFloorsResponse(_message.Message):
-    __slots__ = ("floors",)
+    __slots__ = ("floors", "effective_within_ms")
     FLOORS_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
     floors: _containers.RepeatedCompositeFieldContainer[RaisedFloor]
-    def __init__(self, floors: _Optional[_Iterable[_Union[RaisedFloor, _Mapping]]] = ...) -> None: ...
+    effective_within_ms: int
+    def __init__(self, floors: _Optional[_Iterable[_Union[RaisedFloor, _Mapping]]] = ..., effective_within_ms: _Optional[int] = ...) -> None: ...
 
 class RaisedFloor(_message.Message):
     __slots__ = ("source", "before", "after", "changed")

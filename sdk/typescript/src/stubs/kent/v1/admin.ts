@@ -66,7 +66,7 @@ export interface RaiseFloorsRequest_Floor {
   source: string;
   /**
    * The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-   * in RFC 3339 form. That time must have passed on all daemons, because only later times are issued.
+   * in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
    */
   floor: string;
 }
@@ -74,6 +74,11 @@ export interface RaiseFloorsRequest_Floor {
 export interface RaiseFloorsResponse {
   /** The result for each floor, in the same order. */
   floors: RaisedFloor[];
+  /**
+   * The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
+   * there is no other replica. Wait for so long before you rely on the floors.
+   */
+  effectiveWithinMs: bigint;
 }
 
 export interface RaisedFloor {
@@ -985,13 +990,19 @@ export const RaiseFloorsRequest_Floor: MessageFns<RaiseFloorsRequest_Floor> = {
 };
 
 function createBaseRaiseFloorsResponse(): RaiseFloorsResponse {
-  return { floors: [] };
+  return { floors: [], effectiveWithinMs: 0n };
 }
 
 export const RaiseFloorsResponse: MessageFns<RaiseFloorsResponse> = {
   encode(message: RaiseFloorsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.floors) {
       RaisedFloor.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.effectiveWithinMs !== 0n) {
+      if (BigInt.asUintN(64, message.effectiveWithinMs) !== message.effectiveWithinMs) {
+        throw new globalThis.Error("value provided for field message.effectiveWithinMs of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.effectiveWithinMs);
     }
     return writer;
   },
@@ -1017,6 +1028,14 @@ export const RaiseFloorsResponse: MessageFns<RaiseFloorsResponse> = {
             message.floors.push(RaisedFloor.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.effectiveWithinMs = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1035,6 +1054,9 @@ export const RaiseFloorsResponse: MessageFns<RaiseFloorsResponse> = {
   fromPartial(object: DeepPartial<RaiseFloorsResponse>): RaiseFloorsResponse {
     const message = createBaseRaiseFloorsResponse();
     message.floors = object.floors?.map((e) => RaisedFloor.fromPartial(e)) || [];
+    message.effectiveWithinMs = (object.effectiveWithinMs !== undefined && object.effectiveWithinMs !== null)
+      ? BigInt(object.effectiveWithinMs)
+      : 0n;
     return message;
   },
 };
