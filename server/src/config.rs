@@ -70,6 +70,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The regions that have separate metrics.
     pub metrics_regions: RegionPatterns,
+    /// The address of the Redis port, if it is open.
+    pub redis: Option<SocketAddr>,
     /// The origins of web pages that may call the API on the HTTP port.
     pub http_origins: Origins,
     /// The default limits of callers.
@@ -112,11 +114,18 @@ impl Config {
                 allowed: format!("1 to chunk-max ({})", grouped(set.chunk_max)),
             });
         }
-        if set.listen.tcp().any(|address| address == set.http && address.port() != 0) {
-            return Err(ConfigError::SamePort { address: set.http });
+        let http_and_redis = || [("http", Some(set.http)), ("redis", settings.redis)].into_iter();
+        let ports = || {
+            let others = http_and_redis().filter_map(|(setting, address)| Some((setting, address?)));
+            set.listen.tcp().map(|address| ("listen", address)).chain(others)
+        };
+        for (at, (setting, address)) in ports().enumerate() {
+            if let Some((earlier, _)) = ports().take(at).find(|port| port.1 == address && address.port() != 0) {
+                return Err(ConfigError::SamePort { settings: [earlier, setting], address });
+            }
         }
         let tls = settings.tls.files()?;
-        for (setting, address) in set.listen.tcp().map(|address| ("listen", address)).chain([("http", set.http)]) {
+        for (setting, address) in ports() {
             check_exposure(setting, address, set.insecure || tls.is_some() || set.auth == AuthMode::Required)?;
         }
         if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
@@ -152,6 +161,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             tls,
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
+            redis: settings.redis,
             http_origins: settings.http_origins.clone().unwrap_or_default(),
             limits,
             collector,
@@ -405,6 +415,9 @@ mod tests {
         check_err("connections = 0", "connections is 0, but must be 1 to");
         check_err("connections-per-address = 0", "connections-per-address is 0, but must be 1 to");
         check_err("listen = '127.0.0.1:7601'", "listen and http are both 127.0.0.1:7601: give two ports");
+        check_err("redis = '127.0.0.1:7600'", "listen and redis are both 127.0.0.1:7600: give two ports");
+        check_err("redis = '127.0.0.1:7601'", "http and redis are both 127.0.0.1:7601: give two ports");
+        check_err("redis = '0.0.0.0:6379'", "redis is 0.0.0.0:6379, which other machines can reach");
     }
 
     #[test]

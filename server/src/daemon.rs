@@ -42,6 +42,7 @@ use crate::{
     node::Node,
     recording,
     records::{failure::LoadError, founding},
+    redis,
     service::{AccessService, AdminService, AllocatorService, CodecService, LayoutsService, RegionsService},
     transport::{
         admission::{Admission, Limits},
@@ -72,11 +73,14 @@ pub(crate) struct Daemon {
     /// The addresses of the gRPC port, with the actual port numbers, but without the default Unix socket.
     grpc: String,
     http: SocketAddr,
+    redis: Option<SocketAddr>,
     /// The threads that run calls. They live as long as the daemon.
     _calls: Calls,
     /// The threads that serve the HTTP port. They live as long as the daemon, because work that a call started can
     /// outlast the call.
     _lanes: Arc<Lanes>,
+    /// The threads that serve the Redis port. They live as long as the daemon, for the same reason.
+    _redis_lanes: Option<Arc<Lanes>>,
 }
 
 /// Why the daemon does not start. A failed start issues nothing.
@@ -200,6 +204,11 @@ impl Daemon {
         let mut grpc = listen(&config).await?;
         let http = bind("http", config.set.http).await?;
         let http_address = http.local_addr().unwrap_or(config.set.http);
+        let redis = match config.redis {
+            Some(address) => Some(bind("redis", address).await?),
+            None => None,
+        };
+        let redis_address = redis.as_ref().and_then(|redis| redis.local_addr().ok());
         let grpc_addresses = grpc.addresses().collect::<Vec<_>>().join(",");
         let first_address = grpc.tcp_address().map_or_else(|| grpc_addresses.clone(), |address| address.to_string());
         // Start at least two threads, so that a call that reads a large table does not delay the others.
@@ -211,7 +220,7 @@ impl Daemon {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
         }
-        let is_exposed = config.set.listen.tcp().any(|address| !address.ip().is_loopback());
+        let is_exposed = config.set.listen.tcp().chain(config.redis).any(|address| !address.ip().is_loopback());
         if config.set.auth == AuthMode::Required && tls.is_none() && is_exposed {
             warn!("tokens cross the network in plain text, because this daemon has no TLS (--tls-cert, --tls-key)");
         }
@@ -228,8 +237,11 @@ impl Daemon {
         };
         let (for_grpc, for_http) =
             (handshakes("grpc", grpc_limits, PortKind::Grpc), handshakes("http", http_limits, PortKind::Http));
+        let for_redis = redis.is_some().then(|| handshakes("redis", grpc_limits, PortKind::Redis));
         let asks = config.set.http_auth == AuthMode::Required;
         let lanes = Arc::new(Lanes::start("http", config.threads).map_err(StartError::Threads)?);
+        let redis_lanes = redis.is_some().then(|| Lanes::start("redis", config.threads).map(Arc::new)).transpose();
+        let redis_lanes = redis_lanes.map_err(StartError::Threads)?;
         ports.spawn(
             "HTTP port",
             http::serve(http, for_http, (stage.clone(), asks), lanes.clone(), ports.stopping().clone()),
@@ -278,8 +290,10 @@ impl Daemon {
             grace: config.set.grace.0,
             grpc: grpc_addresses,
             http: http_address,
+            redis: redis_address,
             _calls: calls,
             _lanes: lanes,
+            _redis_lanes: redis_lanes.clone(),
         };
         let (engine, stop) = (daemon.node.engine().clone(), daemon.ports.stopping().clone());
         daemon.ports.spawn("figures", recording::keep(engine, store_metrics.clone(), stop));
@@ -298,6 +312,11 @@ impl Daemon {
             }
         }
         let (port, allocator) = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
+        if let (Some(sockets), Some(handshakes), Some(lanes)) = (redis, for_redis, redis_lanes) {
+            let services = redis::Services::new(daemon.node.engine().clone(), port.clone().through("redis"));
+            let stop = daemon.ports.stopping().clone();
+            daemon.ports.spawn("Redis port", redis::serve(sockets, handshakes, services.into(), lanes, stop));
+        }
         let options = Options {
             origins: config.http_origins.clone(),
             bytes_max: config.set.request_bytes,
@@ -306,7 +325,7 @@ impl Daemon {
             console: !config.set.no_console,
         };
         let tasks = daemon.node.tasks().clone();
-        let gateway = || Gateway::new((port.through_http(), allocator), options, sources, tasks);
+        let gateway = || Gateway::new((port.through("http"), allocator), options, sources, tasks);
         let gateway = config.set.http_api.then(gateway).transpose()?;
         stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -321,6 +340,11 @@ impl Daemon {
     /// The address of the HTTP port.
     pub(crate) fn http_address(&self) -> SocketAddr {
         self.http
+    }
+
+    /// The address of the Redis port, if it is open.
+    pub(crate) fn redis_address(&self) -> Option<SocketAddr> {
+        self.redis
     }
 
     /// Returns why the daemon cannot grant from some sources, or an empty list if it can grant from all.
@@ -429,18 +453,21 @@ fn default_socket(config: &Config) -> Option<PathBuf> {
     is_default.then(|| config.set.data.join(SOCKET))
 }
 
-/// Returns the connection limits of the gRPC port and of the HTTP port, reduced if the system allows too few open
-/// files.
+/// Returns the connection limits of the gRPC port, which are also those of the Redis port, and of the HTTP port. They
+/// are reduced if the system allows too few open files.
 fn connection_limits(config: &Config) -> (Limits, Limits) {
     let Values { connections, connections_per_address, .. } = config.set;
-    let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
+    // The gRPC port and, if it is open, the Redis port.
+    let large_ports = 1 + usize::from(config.redis.is_some());
+    let handshakes = if config.tls.is_some() { (1 + large_ports) * HANDSHAKES_MAX } else { 0 };
     let reserved = FILES_OF_DAEMON + handshakes;
     // If the system allows very few files, use three quarters of them for connections.
     let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(reserved).max(files / 4 * 3));
+    let possible = possible / large_ports;
     if possible < connections {
         warn!(
             connections = possible,
-            "the system allows few open files, so the gRPC port takes fewer connections than the setting connections says; raise the \
+            "the system allows few open files, so each port takes fewer connections than the setting connections says; raise the \
              limit (ulimit -n, LimitNOFILE)"
         );
     }

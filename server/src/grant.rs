@@ -4,6 +4,7 @@
 //! for. [`Grants::finish`] waits and tries again until the caller's deadline.
 
 pub(crate) mod floors;
+pub(crate) mod integers;
 mod layouts;
 pub(crate) mod outcome;
 mod regions;
@@ -332,6 +333,7 @@ impl Grants {
         match request.encoding {
             Encoding::Lease => return check_max(count, self.limits.lease_count, "in one lease"),
             Encoding::Text => return check_max(count, TEXTS_MAX, "as text in one reply"),
+            Encoding::Integers => return check_max(count, self.limits.lease_count, "in one run"),
             Encoding::Packed => {}
         }
         let width = match &request.source {
@@ -358,7 +360,7 @@ fn not_reserved(not: NotReserved, account: &Account, from: Source, requested: u6
 const fn action(request: &AllocateInput) -> Action {
     match request.encoding {
         Encoding::Lease => Action::Lease,
-        Encoding::Packed | Encoding::Text => Action::Allocate,
+        Encoding::Packed | Encoding::Text | Encoding::Integers => Action::Allocate,
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `transport` | connections, and dispatch of calls to services |
 //! | `service` | the gRPC services |
 //! | `http`, `gateway` | the HTTP port: `/livez`, `/readyz`, `/metrics`; the API as JSON and gRPC-Web |
+//! | `redis` | the Redis port |
 //! | `status` | the only file that creates a `tonic::Status` |
 //! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
@@ -60,6 +61,7 @@ mod program;
 mod readiness;
 mod recording;
 mod records;
+mod redis;
 mod service;
 mod status;
 mod tables;

@@ -182,7 +182,11 @@ async fn serve(config: Config, audit: Option<Audit>) -> ExitCode {
     };
     let note = format!("kentd {} at {}", env!("CARGO_PKG_VERSION"), daemon.grpc_addresses());
     Event::new("daemon.start", &By::daemon(), "").note(&note).record(Outcome::Done);
-    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
+    let (grpc, http) = (daemon.grpc_addresses(), daemon.http_address());
+    match daemon.redis_address() {
+        None => println!("kentd serves gRPC on {grpc} and HTTP on {http}"),
+        Some(redis) => println!("kentd serves gRPC on {grpc}, HTTP on {http} and Redis on {redis}"),
+    }
     supervision::report_serving(&daemon);
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }

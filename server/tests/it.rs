@@ -51,6 +51,7 @@ mod it {
     mod python;
     mod raw;
     mod recorder;
+    mod redis;
     mod refusals;
     mod requests;
     mod restore;

@@ -22,6 +22,9 @@ pub enum Encoding {
     Packed,
     /// The finished identifiers as text.
     Text,
+    /// A run of consecutive signed 64-bit integers, from a region that issues its suffixes in order. No message asks for
+    /// this form: the daemon's Redis port does.
+    Integers,
 }
 
 /// A validated allocation request.

@@ -85,11 +85,14 @@ pub enum ConfigError {
         /// The contents found.
         source: Unfit,
     },
-    /// Both ports have the same address.
+    /// Two ports have the same address.
     #[error(
-        "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"
+        "{} and {} are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601 --redis 127.0.0.1:6379",
+        settings[0], settings[1]
     )]
     SamePort {
+        /// The settings of the ports.
+        settings: [&'static str; 2],
         /// The address.
         address: SocketAddr,
     },

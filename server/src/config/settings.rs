@@ -101,6 +101,10 @@ settings! {
             "Do not serve the web console, which is at /console/ on the HTTP port";
         http_origins: Origins, "KENT_HTTP_ORIGINS" "ORIGIN,...":
             "Origins of web pages that may call the API on the HTTP port, such as `https://ops.example`";
+        #[arg(value_parser = parse_address)]
+        #[serde(default, deserialize_with = "read_address")]
+        redis: SocketAddr, "KENT_REDIS" "ADDR:PORT":
+            "Address of the Redis port, where INCR issues identifiers of a region (docs/redis.md) [default: none]";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
             "Address at which clients and other replicas reach this replica [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
@@ -121,7 +125,7 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         connections: usize = "10_000" ["1" to "1_000_000"], "KENT_CONNECTIONS" "COUNT":
             "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
-             The HTTP port takes as many in addition, but at most 1_000";
+             The Redis port takes as many in addition, and the HTTP port as many, but at most 1_000";
         #[arg(value_parser = parse_whole::<usize>)]
         connections_per_address: usize = "1_000" ["1" to "1_000_000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
             "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";

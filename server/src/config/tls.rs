@@ -1,4 +1,4 @@
-//! Settings for TLS on both ports.
+//! Settings for TLS on all ports.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::transport::tls::TlsFiles;
 #[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "TLS")]
 pub struct TlsSettings {
-    /// PEM file with the certificate of both ports, followed by those of intermediate CAs; turns TLS on. The daemon
+    /// PEM file with the certificate of all ports, followed by those of intermediate CAs; turns TLS on. The daemon
     /// rereads its TLS files when they change.
     #[arg(long, env = "KENT_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,

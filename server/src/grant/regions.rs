@@ -15,7 +15,7 @@ use tokio::time;
 use tracing::{debug, info, warn};
 
 use super::{
-    Limits, action, check_max,
+    Limits, action, check_max, integers,
     outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed},
 };
 use crate::{
@@ -161,6 +161,13 @@ impl RegionGrants {
                 let width = u64::from(facts.constants.bits).div_ceil(8);
                 check_max(request.count.get(), limits.packed_bytes / width, "packed in one reply")?;
             }
+            let limit = match request.encoding {
+                Encoding::Integers => {
+                    let next = next_known(&facts, &space.cell(facts.number, self.chunk));
+                    integers::limit(&facts.constants, next, request.count)?.min(facts.capacity)
+                }
+                Encoding::Lease | Encoding::Packed | Encoding::Text => facts.capacity,
+            };
             let charge = match caller.charge_budgets(target, request.count.get()) {
                 Ok(charge) => charge,
                 Err(account) => {
@@ -170,7 +177,7 @@ impl RegionGrants {
             };
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request.request_id.is_empty();
-            let first = if is_cut { cell.cut(request.count, facts.capacity) } else { None };
+            let first = if is_cut { cell.cut(request.count, limit) } else { None };
             Ok::<_, AllocateError>(Ok(Ok((Cut { facts, cell, first }, charge))))
         });
         cut?.map_err(|reason| refused(space, region.to_owned(), reason, caller))
@@ -630,6 +637,11 @@ struct Cut {
 
 /// The account whose share on this replica is too small, and the number of the region if it is strict.
 type TooSmall = (Arc<Account>, Option<RegionNumber>);
+
+/// The lowest suffix that the region may issue next, as far as this daemon knows.
+fn next_known(facts: &RegionFacts, cell: &Cell) -> u128 {
+    facts.reserved.get().map_or(u128::MAX, |reserved| reserved.saturating_sub(cell.with(|counter| counter.left())))
+}
 
 /// Formats a region as a source.
 fn subject(space: &Space, region: &str) -> String {

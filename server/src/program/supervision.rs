@@ -38,7 +38,8 @@ pub(super) async fn report_alive(daemon: &Daemon) {
 
 /// Returns what `systemctl status` shows about the daemon.
 fn status(daemon: &Daemon) -> String {
-    let addresses = format!("gRPC on {}, HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
+    let redis = daemon.redis_address().map_or_else(String::new, |address| format!(", Redis on {address}"));
+    let addresses = format!("gRPC on {}, HTTP on {}{redis}", daemon.grpc_addresses(), daemon.http_address());
     match daemon.reasons_not_ready().first() {
         None => format!("serving {addresses}"),
         Some(reason) => format!("not ready: {reason}; {addresses}"),

@@ -47,11 +47,19 @@ pub(crate) struct AllocatorService {
     engine: Arc<Engine>,
     /// Whether some calls are traced.
     is_tracing: bool,
+    /// Whether unary calls get runs of integers, whatever their messages ask for.
+    issues_integers: bool,
 }
 
 impl AllocatorService {
     pub(crate) fn new(engine: Arc<Engine>, is_tracing: bool) -> Self {
-        Self { engine, is_tracing }
+        Self { engine, is_tracing, issues_integers: false }
+    }
+
+    /// Creates a service whose unary calls answer with [`Issued`], which holds a run of integers. Only callers in this
+    /// process may reach it.
+    pub(crate) fn of_integers(engine: Arc<Engine>) -> Self {
+        Self { engine, is_tracing: false, issues_integers: true }
     }
 
     /// Returns the span of a call for identifiers, with its attributes, if the call is traced.
@@ -80,7 +88,10 @@ impl Allocator for AllocatorService {
         let caller = identify(self.engine.auth(), &request, call.began).map_err(denied)?;
         let trace = self.trace(&request, &caller);
         caller.charge_call(call.began).map_err(denied)?;
-        let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
+        let mut input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
+        if self.issues_integers {
+            input.encoding = Encoding::Integers;
+        }
         let charge = caller.charge_ids(input.count, call.began).map_err(denied)?;
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
@@ -322,7 +333,12 @@ impl<'a> Call<'a> {
         request: &Request<AllocateRequest>,
     ) -> Response<AllocateResponse> {
         let count = granted.block.count();
-        if input.encoding == Encoding::Text && request.extensions().get::<TakesIssued>().is_some() {
+        let takes_issued = match input.encoding {
+            Encoding::Integers => true,
+            Encoding::Text => request.extensions().get::<TakesIssued>().is_some(),
+            Encoding::Lease | Encoding::Packed => false,
+        };
+        if takes_issued {
             let grants = self.engine.grants();
             let form = match grants.spelling(&input.source) {
                 Some(layout) => Form::Layout(layout.spelling.clone()),
@@ -352,7 +368,7 @@ impl<'a> Call<'a> {
 
     fn respond(self, granted: &Granted, input: &AllocateInput) -> AllocateResponse {
         let identifiers = match input.encoding {
-            Encoding::Lease => Identifiers::Lease(v1::Block::from(&granted.block)),
+            Encoding::Lease | Encoding::Integers => Identifiers::Lease(v1::Block::from(&granted.block)),
             Encoding::Packed => Identifiers::Packed(v1::PackedIdentifiers::from(&granted.block)),
             Encoding::Text => Identifiers::Text(self.texts(&granted.block, &input.source)),
         };
@@ -375,7 +391,7 @@ impl<'a> Call<'a> {
 /// Checks the size of an answer in a stream, where each answer is created as a whole.
 fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     match input.encoding {
-        Encoding::Lease => Ok(()),
+        Encoding::Lease | Encoding::Integers => Ok(()),
         Encoding::Packed => check_max(input.count.get(), PACKED_STREAMED, "packed in one reply of a stream"),
         Encoding::Text => check_max(input.count.get(), TEXT_STREAMED, "as text in one reply of a stream"),
     }

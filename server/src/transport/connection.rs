@@ -1,4 +1,4 @@
-//! A connection of either port: a TCP or Unix socket, or TLS after its handshake.
+//! A connection of any port: a TCP or Unix socket, or TLS after its handshake.
 
 use std::{
     fmt,

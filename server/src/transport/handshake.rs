@@ -63,6 +63,7 @@ struct Secure {
 pub(crate) enum PortKind {
     Grpc,
     Http,
+    Redis,
 }
 
 impl Handshakes {
@@ -135,11 +136,16 @@ impl Secure {
         let config = match self.port {
             PortKind::Grpc => self.tls.grpc(),
             PortKind::Http => self.tls.http(),
+            PortKind::Redis => self.tls.redis(),
         };
         let (tls, clock, admission) = (self.tls.clone(), self.clock.clone(), admission.clone());
+        let port = self.port;
         self.running.push_back(self.tasks.spawn_handshake(async move {
-            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, &admission), &*clock))
-                .await
+            match time::timeout(
+                HANDSHAKE_TIMEOUT,
+                shake_hands((&tls, port), config, socket, (address, &admission), &*clock),
+            )
+            .await
             {
                 Ok(Ok(connection)) => {
                     admission.handshakes().done.inc();
@@ -186,7 +192,7 @@ fn deny(address: Address, note: &str) {
 
 /// Closes a connection after the caller has had time to read the last answer, such as an alert. If bytes from the
 /// caller were left unread, the system would reset the connection, and the answer could get lost.
-pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
+pub(crate) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let unread = async {
         socket.shutdown().await?;
         let (mut bytes, mut left) = ([0; 1024], UNREAD_BYTES_MAX);
@@ -211,11 +217,19 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024;
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This port speaks TLS: use https:// (curl --cacert FILE, kent --ca FILE).\n";
 
-/// Answers a caller that speaks HTTP/1.1 without TLS. A TLS handshake does not begin with a letter. HTTP/2 begins with
-/// `PRI`, and its callers would not understand the answer, so they get none.
-async fn expect_tls(mut socket: TcpStream) -> Result<TcpStream, Broken> {
+/// The answer to a caller that speaks the Redis protocol without TLS.
+const PLAIN_REDIS: &[u8] = b"-ERR this port speaks TLS: redis-cli --tls --cacert FILE\r\n";
+
+/// Answers a caller that speaks HTTP/1.1 or the Redis protocol without TLS. A TLS handshake begins neither with a letter
+/// nor with `*`. HTTP/2 begins with `PRI`, and its callers would not understand the answer, so they get none.
+async fn expect_tls(mut socket: TcpStream, port: PortKind) -> Result<TcpStream, Broken> {
     let mut first = [0; 3];
     socket.peek(&mut first).await?;
+    if matches!(port, PortKind::Redis) && (first[0] == b'*' || first[0].is_ascii_alphabetic()) {
+        socket.write_all(PLAIN_REDIS).await?;
+        let error = std::io::Error::other("the caller speaks the Redis protocol without TLS");
+        return Err(Broken { error, socket: Some(socket) });
+    }
     if first[0].is_ascii_uppercase() && !first.starts_with(b"PR") {
         socket.write_all(PLAIN).await?;
         let error = std::io::Error::other("the caller speaks HTTP without TLS");
@@ -225,13 +239,13 @@ async fn expect_tls(mut socket: TcpStream) -> Result<TcpStream, Broken> {
 }
 
 async fn shake_hands(
-    tls: &Tls,
+    (tls, port): (&Tls, PortKind),
     config: Arc<ServerConfig>,
     socket: TcpStream,
     (address, admission): (Address, &Admission),
     clock: &dyn Clock,
 ) -> Result<Connection, Broken> {
-    let socket = expect_tls(socket).await?;
+    let socket = expect_tls(socket, port).await?;
     let stream = match TlsAcceptor::from(config.clone()).accept(socket).into_fallible().await {
         Ok(stream) => stream,
         Err((error, socket)) => return Err(Broken { error, socket: Some(socket) }),

@@ -71,9 +71,9 @@ impl<S> Port<S> {
         Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics, traces }
     }
 
-    /// Returns the same services, for calls that come through the HTTP port.
-    pub(crate) fn through_http(self) -> Self {
-        Self { name: "http", ..self }
+    /// Returns the same services, for calls that come through another port of this name.
+    pub(crate) fn through(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 
     /// Whether some calls are traced.

@@ -49,8 +49,8 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The CAs that sign the certificates of callers. If this is set, every caller of the gRPC port needs a
-    /// certificate.
+    /// The CAs that sign the certificates of callers. If this is set, every caller of the gRPC port and of the
+    /// Redis port needs a certificate.
     pub client_ca: Option<PathBuf>,
     /// The certificates that these CAs have revoked.
     pub crl: Option<PathBuf>,
@@ -158,6 +158,8 @@ struct Loaded {
     grpc: Arc<ServerConfig>,
     /// For the HTTP port, whose probes have no certificates.
     http: Arc<ServerConfig>,
+    /// For the Redis port, which asks for certificates like the gRPC port.
+    redis: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Expiry,
     /// What is wrong with files that can be used.
@@ -230,8 +232,9 @@ impl Loaded {
         let (required, optional) = verifier.unzip();
         flaws.extend(nameless(files, &contents));
         Ok(Self {
-            grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
-            http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
+            grpc: Arc::new(config(files, &contents, &provider, required.clone(), &[b"h2"])?),
+            http: Arc::new(config(files, &contents, &provider, optional, &[b"http/1.1"])?),
+            redis: Arc::new(config(files, &contents, &provider, required.clone(), &[])?),
             verifier: required,
             expiry: Expiry::of(
                 (&files.cert, &contents.cert),
@@ -312,7 +315,7 @@ fn config(
     contents: &Contents,
     provider: &Arc<CryptoProvider>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    protocol: &[u8],
+    protocols: &[&[u8]],
 ) -> Result<ServerConfig, TlsError> {
     let chain = kent_tls::certificates(&contents.cert, files.cert.display()).map_err(|source| TlsError::Pem {
         setting: "tls-cert",
@@ -337,7 +340,7 @@ fn config(
         }
     };
     let mut config = builder.with_single_cert(chain.clone(), key).map_err(unfit)?;
-    config.alpn_protocols = vec![protocol.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
@@ -388,6 +391,11 @@ impl Tls {
         self.current().http.clone()
     }
 
+    /// The configuration for the next connection of the Redis port.
+    pub(crate) fn redis(&self) -> Arc<ServerConfig> {
+        self.current().redis.clone()
+    }
+
     /// Registers the metrics of the certificates.
     pub(crate) fn register_metrics(&self, kent: &mut Registry) {
         self.metrics.register(kent);
@@ -414,7 +422,7 @@ impl Tls {
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         self.callers().push(Caller { chain, revoked: Arc::downgrade(&token) });
         let current = self.current();
-        if !Arc::ptr_eq(config, &current.grpc) && !Arc::ptr_eq(config, &current.http) {
+        if ![&current.grpc, &current.http, &current.redis].iter().any(|known| Arc::ptr_eq(config, known)) {
             // The files changed during the handshake, and the check after that change may have missed this caller.
             self.end_rejected(clock.wall());
         }

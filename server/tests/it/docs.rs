@@ -181,8 +181,13 @@ impl Shell {
     fn start(&mut self, command: &str) -> String {
         let mut command = command.replace("cargo run --release", "kentd");
         let mut shown = Vec::new();
-        for (option, default) in [("--listen", "127.0.0.1:7600"), ("--http", "127.0.0.1:7601")] {
+        for (option, default) in
+            [("--listen", "127.0.0.1:7600"), ("--http", "127.0.0.1:7601"), ("--redis", "127.0.0.1:6379")]
+        {
             let given = Regex::new(&format!(r"{option} ([^ ,]+)")).expect("a pattern");
+            if option == "--redis" && !given.is_match(&command) {
+                continue;
+            }
             let address = given.captures(&command).map_or(default, |found| found.get(1).expect("a group").as_str());
             shown.push(address.to_owned());
             let free = format!("{option} 127.0.0.1:0");
@@ -194,7 +199,8 @@ impl Shell {
         let mut bash = self.bash(&format!("exec {} --log warn", self.to_real(&command)));
         let Some(daemon) = Daemon::try_spawn(&mut bash) else { return "the daemon does not start".to_owned() };
         self.addresses.retain(|(old, _)| !shown.contains(old));
-        let real = [daemon.grpc_address(), daemon.http_address()].map(str::to_owned);
+        let redis = (shown.len() > 2).then(|| daemon.redis_address());
+        let real = [daemon.grpc_address(), daemon.http_address()].into_iter().chain(redis).map(str::to_owned);
         self.addresses.extend(shown.into_iter().zip(real));
         let printed = self.to_shown(daemon.greeting());
         self.daemons.push(daemon);

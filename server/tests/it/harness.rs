@@ -44,6 +44,7 @@ pub(crate) struct Daemon {
     greeting: String,
     grpc: String,
     http: String,
+    redis: Option<String>,
 }
 
 /// A directory for a store, which is removed at the end of the test.
@@ -113,12 +114,13 @@ impl Daemon {
             child.wait().expect("ended");
             return None;
         }
-        // "kentd serves gRPC on ADDR and HTTP on ADDR"
+        // "kentd serves gRPC on ADDR and HTTP on ADDR", or "kentd serves gRPC on ADDR, HTTP on ADDR and Redis on ADDR"
         let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
-        assert_eq!(addresses.len(), 2, "kentd printed {line:?}");
+        assert!((2..=3).contains(&addresses.len()), "kentd printed {line:?}");
+        let redis = addresses.get(2).map(|address| (*address).to_owned());
         // If the gRPC port has several addresses, this is the first one.
         let grpc = addresses[0].split(',').next().unwrap_or_default();
-        Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), greeting: line, child })
+        Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), redis, greeting: line, child })
     }
 
     /// Kills the process immediately, like a power failure.
@@ -168,6 +170,11 @@ impl Daemon {
     /// The address of the HTTP port.
     pub(crate) fn http_address(&self) -> &str {
         &self.http
+    }
+
+    /// The address of the Redis port, which the daemon must have.
+    pub(crate) fn redis_address(&self) -> &str {
+        self.redis.as_deref().expect("a Redis port")
     }
 
     pub(crate) fn channel(&self) -> Channel {

@@ -1,4 +1,4 @@
-//! TLS on both ports: which clients are accepted, and the effects of replaced, revoked and expired certificates.
+//! TLS on the ports: which clients are accepted, and the effects of replaced, revoked and expired certificates.
 
 use std::{
     fs,
@@ -224,8 +224,11 @@ async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names()
     assert_eq!(history.entries[0].principal, "spiffe://example/orders on behalf of ann from 127.0.0.1");
 }
 
-/// Sends the head of a request to the HTTP port under TLS, with this certificate. Returns the answer.
-pub(super) fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head: &str) -> String {
+/// A connection under TLS.
+pub(super) type Secured = StreamOwned<ClientConnection, TcpStream>;
+
+/// Connects to a port under TLS, with this certificate. The handshake takes place when the connection is first used.
+pub(super) fn secured(address: &str, ca: &Ca, identity: Option<&Identity>) -> Secured {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).expect("PEM")).expect("a CA");
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -241,7 +244,12 @@ pub(super) fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head:
         None => config.with_no_client_auth(),
     };
     let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().expect("a name")).expect("set up");
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(daemon.http_address()).expect("connected"));
+    StreamOwned::new(connection, TcpStream::connect(address).expect("connected"))
+}
+
+/// Sends the head of a request to the HTTP port under TLS, with this certificate. Returns the answer.
+pub(super) fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head: &str) -> String {
+    let mut stream = secured(daemon.http_address(), ca, identity);
     write!(stream, "{head} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     // OK because a peer may close the connection without a TLS close_notify alert.

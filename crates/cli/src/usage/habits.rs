@@ -59,7 +59,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 17] = [
 const COUNT: &str = "-n, such as -n 5";
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 56] = [
+pub(super) const OF_DAEMON: [&str; 57] = [
     "absence",
     "advertise",
     "archive",
@@ -97,6 +97,7 @@ pub(super) const OF_DAEMON: [&str; 56] = [
     "otlp",
     "otlp-ca",
     "packed-bytes",
+    "redis",
     "request-bytes",
     "request-retention",
     "requests-max",
