@@ -80,16 +80,19 @@ impl Grants {
             Floor::Number(..) => None,
         });
         let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-        if !validate_only {
-            self.list_series(&floors).await?;
-        }
-        // Ordered by series, so that two requests never wait for each other's locks.
-        let cells: BTreeMap<_, _> = floors.iter().filter_map(|floor| self.cell_of(floor)).collect();
-        let mut locks = Vec::new();
-        for cell in cells.values() {
-            locks.push(cell.reserving.lock().await);
-        }
+        let count = floors.iter().filter(|floor| matches!(floor, Floor::Number(..))).count();
         for _ in 0..ATTEMPTS {
+            let cells = self.cells(&floors, validate_only).await?;
+            // In the order of the series, so that two requests never wait for each other's locks.
+            let mut locks = Vec::new();
+            for cell in cells.values() {
+                locks.push(cell.reserving.lock().await);
+            }
+            // A series that was forgotten before it was locked may have got another cell, with a chunk.
+            let is_locked = |(series, cell): (&Series, &Arc<Cell>)| self.series.is_current(series, cell);
+            if !validate_only && (cells.len() < count || !cells.iter().all(is_locked)) {
+                continue;
+            }
             let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
             let mut txn = Txn::new();
             let mut raised = Vec::new();
@@ -140,21 +143,20 @@ impl Grants {
         slots_above(end, now, self.slots.policy().tolerance).map_err(|refusal| refused(source, refusal))
     }
 
-    /// Lists the series as an operator does, so that their first grant is not refused as one series too many.
-    async fn list_series(&self, floors: &[Floor]) -> Result<(), FloorError> {
+    /// Returns the cells of the series. Unless this is a dry run, lists the series as an operator does, so that their first
+    /// grant is not refused as one series too many, and creates missing cells: a grant that begins now then needs a lock
+    /// of these cells.
+    async fn cells(&self, floors: &[Floor], validate_only: bool) -> Result<BTreeMap<Series, Arc<Cell>>, FloorError> {
+        let mut cells = BTreeMap::new();
         for floor in floors {
-            if let Floor::Number(series, _) = floor {
-                self.series.create(series).await?;
-            }
+            let Floor::Number(series, _) = floor else { continue };
+            let cell = match validate_only {
+                true => self.series.cell(series),
+                false => self.series.open(series).await?,
+            };
+            cells.extend(cell.map(|cell| (series.clone(), cell)));
         }
-        Ok(())
-    }
-
-    fn cell_of(&self, floor: &Floor) -> Option<(Series, Arc<Cell>)> {
-        match floor {
-            Floor::Number(series, _) => Some((series.clone(), self.series.cell(series)?)),
-            Floor::Time(_) => None,
-        }
+        Ok(cells)
     }
 
     /// Plans a series' counter above a floor. Unless this is a dry run, returns the rest of this daemon's chunk first.

@@ -308,6 +308,18 @@ impl SeriesGrants {
         }
     }
 
+    /// Lists a series for an operator, and returns its counter in memory; `None` if it was forgotten meanwhile.
+    pub(super) async fn open(&self, series: &Series) -> Result<Option<Arc<Cell>>, SeriesError> {
+        self.create(series).await?;
+        let listed = self.listed(series).await?;
+        Ok(listed.map(|listed| self.insert(series, Version::new(listed.version)).cell))
+    }
+
+    /// Whether grants of the series use this counter.
+    pub(super) fn is_current(&self, series: &Series, cell: &Arc<Cell>) -> bool {
+        self.cell(series).is_some_and(|current| Arc::ptr_eq(&current, cell))
+    }
+
     /// Returns the counter of a series in memory.
     pub(super) fn cell(&self, series: &Series) -> Option<Arc<Cell>> {
         self.known(series).map(|known| known.cell)

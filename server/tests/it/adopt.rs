@@ -396,3 +396,18 @@ async fn ok_a_floor_in_time_fences_the_other_replicas() {
     .await;
     draw(&replicas[1], "xid", 1).await.expect("granted");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_floor_holds_for_a_series_whose_first_grant_runs_at_the_same_time() {
+    let operator = Operator::new();
+    let daemon = &operator.daemon;
+    for number in 0..100 {
+        let source = format!("serial:A{number:03}");
+        let floor = [(source.as_str(), "500")];
+        let (first, raised) = tokio::join!(draw(daemon, &source, 1), raise(daemon, &floor));
+        first.expect("granted");
+        raised.expect("raised");
+        let id = draw(daemon, &source, 1).await.expect("granted")[0];
+        assert!(id & 0xffff_ffff > 500, "{source}: {id:x}");
+    }
+}
