@@ -25,12 +25,11 @@ use tracing::{debug, error, info, warn};
 
 use crate::{
     auth::AccessTable,
-    config::WINDOW_MAX,
     host::{
         Environment,
         clock::Clock,
         flight::{self, Happened},
-        touch::Touch,
+        touch::{Touch, WINDOW_MAX},
     },
     issuing::slots::Slots,
     records::{

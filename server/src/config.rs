@@ -18,7 +18,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     thread,
-    time::Duration,
 };
 
 use kent_access::Limits;
@@ -43,9 +42,6 @@ pub(crate) use otlp::Collector;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;
-
-/// The longest window that the settings allow.
-pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 
 /// The settings in force, checked.
 #[derive(Clone, Debug)]
@@ -306,7 +302,10 @@ impl fmt::Display for Config {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::host::touch::WINDOW_MAX;
 
     #[track_caller]
     fn check_err(toml: &str, expected: &str) {

@@ -2,7 +2,8 @@
 //! file of the command line. They need not repeat environment variables and the current context, which still apply.
 
 /// The commands that connect to a daemon.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
+    "adopt",
     "alloc",
     "backup",
     "budget",

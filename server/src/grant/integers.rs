@@ -18,7 +18,7 @@ const MAX: u128 = i64::MAX as u128;
 pub(super) fn limit(constants: &RegionConstants, next: u128, count: NonZeroU64) -> Result<Position, Invalid> {
     if constants.scramble.is_some() {
         let problem = "is a scrambled region, whose identifiers are not consecutive; use a region in counted order, which is the \
-                       default (kent region create)";
+                       default (kent region create NAME --suffix N)";
         return Err(Invalid::new("key", problem).because("NOT_COUNTED"));
     }
     let end = (MAX + 1).saturating_sub(constants.base);

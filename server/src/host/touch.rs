@@ -23,6 +23,9 @@ pub(crate) struct Touch {
     wall: AtomicI64,
 }
 
+/// The longest window that the settings allow.
+pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
+
 /// The value before the first refresh.
 const NEVER: u64 = u64::MAX;
 

@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    config::WINDOW_MAX,
     error::RestoreWait,
     host::{
         Environment,
@@ -32,6 +31,7 @@ use crate::{
         deadline::WaitLimit,
         entropy::{self, Entropy},
         flight::{self, Happened},
+        touch::WINDOW_MAX,
     },
     issuing::timed::Timed,
     records::{failure::StoreFailure, keys},

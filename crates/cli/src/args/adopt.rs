@@ -28,6 +28,6 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The reason, which the history of each table records.
-    #[arg(long, value_name = "TEXT", default_value = "kent adopt")]
+    #[arg(long, value_name = "TEXT", default_value = "floors of another generator")]
     pub(crate) reason: String,
 }

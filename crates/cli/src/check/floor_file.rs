@@ -133,7 +133,7 @@ mod tests {
     fn err_lines() {
         for (text, fault) in [
             ("{}", "missing field `source`"),
-            ("uuidv7", "expected value"),
+            ("uuidv7", "not a JSON object"),
             (r#"{"source": "nonsense", "floor": "1"}"#, "there is no source"),
             (r#"{"source": "uuidv7", "floor": true}"#, "must be a whole number or a string"),
             (r#"{"source": "uuidv7", "floor": "1"}"#, "expected an identifier, or a time"),
