@@ -40,7 +40,7 @@ pub(super) struct Found<'r> {
     pub(super) below: Option<String>,
 }
 
-/// The result of reading each row of a batch: an identifier, or the reason why the row is none.
+/// The result of reading each row of a batch: an identifier, or the reason why the row is not an identifier.
 pub(super) type Identified<'r> = Vec<Result<Found<'r>, String>>;
 
 /// How texts are read.
