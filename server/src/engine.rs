@@ -138,7 +138,6 @@ impl Engine {
         )
         .await?;
         let layouts = LayoutGrants::load(store.clone(), founded).await?;
-        tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
         let is_required = config.set.auth == AuthMode::Required;
@@ -168,6 +167,8 @@ impl Engine {
             }
             _ => None,
         };
+        // A replica announces itself before it takes a slot: whoever fences its slot then knows how long to wait.
+        tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let retention = Retention {
             store: store.clone(),
             clock: clock.clone(),

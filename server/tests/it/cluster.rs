@@ -1,7 +1,7 @@
 //! Replicas on a real etcd: they share tables and slots, take over from each other, and continue for a while without
 //! etcd.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use kent_client::Client;
 use kent_proto::v1::{
@@ -501,4 +501,21 @@ async fn ok_a_partitioned_replica_catches_up() {
     assert_eq!(orders(&far).await.map_err(|status| status.code()), Err(Code::NotFound));
     wire.mend();
     eventually("it has caught up", async || orders(&far).await.is_ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_replica_announces_itself_before_it_takes_a_slot() {
+    let etcd = Etcd::start(1);
+    let _daemon = replica(&etcd.address("kent"), 5);
+    let created = |prefix: &str| {
+        let mut get = Command::new("etcdctl");
+        get.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", etcd.clients()[0]));
+        let output = get.args(["get", "--prefix", prefix, "--write-out", "fields"]).output().expect("etcdctl runs");
+        let fields = String::from_utf8_lossy(&output.stdout).into_owned();
+        let revision =
+            |line: &str| line.strip_prefix(r#""CreateRevision" : "#).and_then(|text| text.parse::<u64>().ok());
+        fields.lines().filter_map(revision).min().unwrap_or_else(|| panic!("no key with {prefix}: {fields}"))
+    };
+    // The order is the promise of `effective_within_ms`: a fenced slot belongs to a replica whose window is known.
+    assert!(created("kent/data/present/") < created("kent/data/slot/"));
 }
