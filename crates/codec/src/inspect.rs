@@ -209,7 +209,7 @@ pub(crate) enum Form {
     Integer { value: u128, radix: u32 },
     Uid11(Uid11),
     Foreign(Foreign),
-    Preset(Fit),
+    Preset(Fit<'static>),
 }
 
 impl Form {

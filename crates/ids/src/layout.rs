@@ -32,7 +32,7 @@ pub use self::{
     encode::{Granted, Issued, LayoutConstants},
     error::LayoutError,
     field::{FieldKind, LayoutField},
-    preset::{Fit, Preset, PresetError, fits},
+    preset::{Fit, Preset, PresetError, Presets},
     safe::{Ascends, Safe, Unsafe},
     text::{Digits, MAX_PREFIX_LEN, Spelling, SpellingError, Width},
 };

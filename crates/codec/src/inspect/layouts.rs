@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use kent_ids::{
     CodecError, UnixNanos,
-    layout::{Fit, Layout, Preset, Spelling, fits},
+    layout::{Fit, Layout, Preset, Presets, Spelling},
 };
 
 use super::{Inspection, label};
@@ -15,11 +15,7 @@ const END: UnixNanos = UnixNanos::new(4_102_444_800_000_000_000);
 /// A preset whose identifiers only Kent issues. It is never guessed, because too many strings have its form.
 const ONLY_KENT: &str = "ksuid-128";
 
-/// The text forms and widths of the presets that [`guess`] may return.
-static GUESSED: LazyLock<Vec<(Spelling, u8)>> = LazyLock::new(|| {
-    let guessed = Preset::all().filter(|preset| preset.name != ONLY_KENT && !is_foreign(preset.name));
-    guessed.filter_map(|preset| Some((preset.spelling().ok()?, preset.layout(None).ok()?.bits()))).collect()
-});
+static PRESETS: LazyLock<Presets> = LazyLock::new(Presets::parse);
 
 /// Inspects a string as an identifier of the custom layout `name`.
 ///
@@ -68,24 +64,19 @@ fn is_foreign(name: &str) -> bool {
 }
 
 /// Reads the string as each preset that it fits, except the presets that are foreign formats.
-fn readings(text: &str) -> impl Iterator<Item = Fit> {
-    fits(text, END).into_iter().filter(|fit| !is_foreign(fit.preset))
+fn readings(text: &str) -> impl Iterator<Item = Fit<'static>> {
+    PRESETS.fits(text, END).filter(|fit| !is_foreign(fit.preset))
 }
 
 /// Returns the first preset, except [`ONLY_KENT`], that the string fits; `None` if it fits none.
-pub(super) fn guess(text: &str) -> Option<Fit> {
-    // Most texts have no preset's form. Parsing the layouts of all presets takes 10 µs, which is slow for millions of
-    // texts.
-    if !GUESSED.iter().any(|(spelling, bits)| spelling.parse(text, *bits).is_ok()) {
-        return None;
-    }
+pub(super) fn guess(text: &str) -> Option<Fit<'static>> {
     readings(text).find(|fit| fit.preset != ONLY_KENT)
 }
 
 /// Inspects a string that fits a preset.
-pub(super) fn inspect_fit(text: &str, fit: &Fit) -> Result<Inspection, CodecError> {
+pub(super) fn inspect_fit(text: &str, fit: &Fit<'_>) -> Result<Inspection, CodecError> {
     let because = format!("the text has the form of {}", fit.preset);
-    read(text, fit.preset, &fit.layout, fit.value, &because)
+    read(text, fit.preset, fit.layout, fit.value, &because)
 }
 
 /// Describes the presets that the string fits, each with the time that the identifier would have in that preset.

@@ -202,18 +202,6 @@ impl Preset {
     pub fn spelling(&self) -> Result<Spelling, SpellingError> {
         self.text.parse()
     }
-
-    /// Reads a string as an identifier of this preset; returns `None` if it does not fit.
-    fn read(&self, text: &str) -> Option<Fit> {
-        let (layout, spelling) = (self.layout(None).ok()?, self.spelling().ok()?);
-        let text = match text.rsplit_once('_') {
-            Some((kind, suffix)) if self.has_type && is_type(kind) => suffix,
-            _ => text,
-        };
-        let value = spelling.parse(text, layout.bits()).ok().filter(|value| layout.fits(*value))?;
-        let (time, digits) = (layout.time_of(value)?, layout.time_digits());
-        Some(Fit { preset: self.name, value, layout, time, digits })
-    }
 }
 
 /// Returns whether a string is a valid type of a TypeID.
@@ -228,13 +216,13 @@ fn is_type(kind: &str) -> bool {
 
 /// An identifier of unknown format, read with the layout of one preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct Fit<'l> {
     /// The name of the preset that the identifier fits.
     pub preset: &'static str,
     /// The identifier as a number.
     pub value: u128,
     /// The preset's layout, which reads the fields.
-    pub layout: Layout,
+    pub layout: &'l Layout,
     /// The time that the identifier has in this preset.
     pub time: UnixNanos,
     /// The number of decimal places of the time's seconds.
@@ -245,14 +233,50 @@ pub struct Fit {
 /// fit every preset.
 const MIN_AGE_NANOS: i128 = 86_400 * NANOS_PER_SECOND;
 
-/// Returns the presets that an identifier of unknown format fits, each with the time that the identifier would have in
-/// the preset. The time must be at least a day after the epoch of the preset, and not after `until`.
-pub fn fits(text: &str, until: UnixNanos) -> Vec<Fit> {
-    let is_plausible = |fit: &Fit| {
-        let begins = fit.layout.time_of(0).map(|epoch| epoch.offset(MIN_AGE_NANOS));
-        begins.is_some_and(|begins| begins <= fit.time) && fit.time <= until
-    };
-    Preset::all().filter_map(|preset| preset.read(text)).filter(is_plausible).collect()
+/// All presets with their layouts and spellings. Parsing these takes microseconds, so a program that reads many
+/// identifiers parses them once.
+#[derive(Clone, Debug)]
+pub struct Presets(Vec<Parsed>);
+
+#[derive(Clone, Debug)]
+struct Parsed {
+    preset: &'static Preset,
+    layout: Layout,
+    spelling: Spelling,
+}
+
+impl Presets {
+    /// Parses the layouts and spellings of all presets.
+    pub fn parse() -> Self {
+        let parsed = |preset: &'static Preset| {
+            Some(Parsed { preset, layout: preset.layout(None).ok()?, spelling: preset.spelling().ok()? })
+        };
+        Self(Preset::all().filter_map(parsed).collect())
+    }
+
+    /// Returns the presets that an identifier of unknown format fits, each with the time that the identifier would have
+    /// in the preset. The time must be at least a day after the epoch of the preset, and not after `until`.
+    pub fn fits<'l>(&'l self, text: &str, until: UnixNanos) -> impl Iterator<Item = Fit<'l>> {
+        let is_plausible = move |fit: &Fit<'l>| {
+            let begins = fit.layout.time_of(0).map(|epoch| epoch.offset(MIN_AGE_NANOS));
+            begins.is_some_and(|begins| begins <= fit.time) && fit.time <= until
+        };
+        self.0.iter().filter_map(|parsed| parsed.read(text)).filter(is_plausible)
+    }
+}
+
+impl Parsed {
+    /// Reads a string as an identifier of this preset; returns `None` if it does not fit.
+    fn read(&self, text: &str) -> Option<Fit<'_>> {
+        let Self { preset, layout, spelling } = self;
+        let text = match text.rsplit_once('_') {
+            Some((kind, suffix)) if preset.has_type && is_type(kind) => suffix,
+            _ => text,
+        };
+        let value = spelling.parse(text, layout.bits()).ok().filter(|value| layout.fits(*value))?;
+        let (time, digits) = (layout.time_of(value)?, layout.time_digits());
+        Some(Fit { preset: preset.name, value, layout, time, digits })
+    }
 }
 
 #[cfg(test)]
@@ -308,7 +332,8 @@ mod tests {
                     "{text}: {field}"
                 );
             }
-            let found = fits(text, END);
+            let presets = Presets::parse();
+            let found: Vec<Fit<'_>> = presets.fits(text, END).collect();
             assert!(
                 found.iter().any(|fit| fit.preset == name && fit.value == value && fit.time == at),
                 "{text}: {found:?}"
@@ -350,7 +375,8 @@ mod tests {
 
     #[test]
     fn ok_an_unknown_identifier_may_fit_several_presets() {
-        let names = |text: &str| fits(text, END).iter().map(|fit| fit.preset).collect::<Vec<_>>();
+        let presets = Presets::parse();
+        let names = |text: &str| presets.fits(text, END).map(|fit| fit.preset).collect::<Vec<_>>();
         assert_eq!(
             names("175928847299117063"),
             [
@@ -392,14 +418,15 @@ mod tests {
             for id in block.walk(Seeded(random)) {
                 let text = spelling.text(id.to_u128(), layout.bits());
                 prop_assert_eq!(spelling.parse(&text, layout.bits()), Ok(id.to_u128()));
-                prop_assert!(fits(&text, END).iter().any(|fit| fit.preset == preset.name && fit.time >= now));
+                prop_assert!(Presets::parse().fits(&text, END).any(|fit| fit.preset == preset.name && fit.time >= now));
             }
         }
 
         #[test]
         fn ok_no_text_panics(text: String, more in "[-0-9a-zA-Z_]{0,40}") {
-            fits(&text, END);
-            fits(&more, END);
+            let presets = Presets::parse();
+            presets.fits(&text, END).for_each(drop);
+            presets.fits(&more, END).for_each(drop);
         }
     }
 }
