@@ -1,8 +1,9 @@
-//! A tonic codec for prost messages that allocates a buffer of the right size before it encodes.
+//! tonic codecs: for prost messages, with a buffer of the right size, and for messages that are encoded already.
 
 use std::marker::PhantomData;
 
-use prost::Message;
+use bytes::{Buf, BufMut, Bytes};
+use prost::{DecodeError, Message};
 use tonic::{
     Code, Status,
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -57,16 +58,15 @@ impl<U: Message + Default> Decoder for MessageDecoder<U> {
     }
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        let bad = |problem| {
-            let message = format!("the message is not valid Protobuf: {problem}");
-            Status::with_error_details(
-                Code::InvalidArgument,
-                message,
-                ErrorDetails::with_error_info("BAD_MESSAGE", "kent", []),
-            )
-        };
-        U::decode(buf).map(Some).map_err(bad)
+        U::decode(buf).map(Some).map_err(|problem| bad_message(&problem))
     }
+}
+
+/// Returns the status for a message that cannot be decoded.
+pub(crate) fn bad_message(problem: &DecodeError) -> Status {
+    let message = format!("the message is not valid Protobuf: {problem}");
+    let details = ErrorDetails::with_error_info("BAD_MESSAGE", "kent", []);
+    Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
 impl<T: Message> Encoder for SizedEncoder<T> {
@@ -81,6 +81,52 @@ impl<T: Message> Encoder for SizedEncoder<T> {
         buf.reserve(item.encoded_len());
         item.encode_raw(buf);
         Ok(())
+    }
+}
+
+/// A codec that passes encoded messages through unchanged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BytesCodec;
+
+impl Codec for BytesCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for BytesCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+
+    fn encode(&mut self, item: Bytes, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buf.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for BytesCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buf.copy_to_bytes(buf.remaining())))
     }
 }
 

@@ -5,6 +5,7 @@
 //! cannot fail.
 
 pub mod codec;
+pub mod methods;
 pub mod model;
 pub mod note;
 pub mod packed;

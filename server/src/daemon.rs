@@ -10,8 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 use kent_proto::v1::{
-    access_server::AccessServer, admin_server::AdminServer, allocator_server::AllocatorServer,
-    codec_server::CodecServer, layouts_server::LayoutsServer, regions_server::RegionsServer,
+    AccessMethods, AdminMethods, CodecMethods, LayoutsMethods, RegionsMethods, allocator_server::AllocatorServer,
 };
 use kent_store::{
     ArchiveError, Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions,
@@ -411,32 +410,19 @@ impl Daemon {
             .add_service(health_service)
             .add_service(reflection().build_v1()?)
             // The reflection client of Python's gRPC package speaks only this older version.
-            .add_service(reflection().build_v1alpha()?)
-            .add_service(Offload::new(
-                RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
-                tasks,
-            ))
-            .add_service(Offload::new(
-                LayoutsServer::new(LayoutsService::new(engine.clone())).max_decoding_message_size(max),
-                tasks,
-            ))
-            .add_service(Offload::new(
-                CodecServer::new(CodecService::new(engine.clone())).max_decoding_message_size(max),
-                tasks,
-            ))
-            .add_service(Offload::new(
-                AccessServer::new(AccessService::new(engine.clone())).max_decoding_message_size(max),
-                tasks,
-            ))
-            .add_service(Offload::new(
-                AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
-                tasks,
-            ));
+            .add_service(reflection().build_v1alpha()?);
+        let services = vec![
+            Offload::new(RegionsMethods::new(RegionsService::new(engine.clone())), max, tasks),
+            Offload::new(LayoutsMethods::new(LayoutsService::new(engine.clone())), max, tasks),
+            Offload::new(CodecMethods::new(CodecService::new(engine.clone())), max, tasks),
+            Offload::new(AccessMethods::new(AccessService::new(engine.clone())), max, tasks),
+            Offload::new(AdminMethods::new(AdminService::new(engine.clone())), max, tasks),
+        ];
         let service = Arc::new(AllocatorService::new(engine.clone(), self.traces.is_some()));
         let allocator =
             AllocatorServer::from_arc(service.clone()).max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
         let (auth, traces) = (engine.auth().clone(), self.traces.clone());
-        let port = Port::new((allocator, routes.routes()), (auth, clock), calls, traces);
+        let port = Port::new(allocator, (services, routes.routes()), (auth, clock), calls, traces);
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;

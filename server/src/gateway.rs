@@ -4,7 +4,6 @@
 //! and metrics of the gRPC port therefore apply, with the real peer of the connection.
 
 mod browser;
-mod bytes;
 mod call;
 mod connect;
 mod console;
@@ -24,7 +23,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ::bytes::Bytes;
 use axum::{
     Router,
     body::Body,
@@ -34,6 +32,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::Bytes;
 use kent_proto::v1::allocator_server::AllocatorServer;
 use prost_reflect::DescriptorError;
 use tonic::codegen::Service;

@@ -2,6 +2,7 @@
 
 mod api;
 mod figure;
+mod methods;
 mod pages;
 mod protocol;
 

@@ -5,7 +5,10 @@ use std::{fs, path::Path};
 
 use anyhow::Context;
 use prost::Message;
+use prost_build::{Config, Service, ServiceGenerator};
 use tonic_prost_build::Builder;
+
+use crate::methods;
 
 const RECORDS: &str = "kent/store/v1/records.proto";
 
@@ -38,23 +41,48 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
         Ok(tonic_prost_build::configure().emit_rerun_if_changed(false).bytes(".").out_dir(directory))
     };
     let api = protox::compile(API, [protos("proto")])?;
-    let ours = || -> anyhow::Result<Builder> {
-        let builder = out(OURS)?.codec_path("crate::codec::SizedCodec");
+    let ours = || {
+        let mut config = Config::new();
         // A `BTreeMap` has a fixed order, so equal records always have the same bytes.
-        let builder = builder.btree_map(".");
+        config.out_dir(root.join(OURS)).bytes(["."]).btree_map(["."]);
         // Written by hand in `packed.rs`.
-        let builder = builder.extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers");
-        Ok(builder.extern_path(".google.rpc.Status", "::tonic_types::pb::Status"))
+        config.extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers");
+        config.extern_path(".google.rpc.Status", "::tonic_types::pb::Status");
+        let tonic = tonic_prost_build::configure().codec_path("crate::codec::SizedCodec").service_generator();
+        config.service_generator(Box::new(Services { tonic }));
+        config
     };
-    ours()?.compile_fds(protox::compile([RECORDS], [protos("proto")])?)?;
+    fs::create_dir_all(root.join(OURS))?;
+    ours().compile_fds(protox::compile([RECORDS], [protos("proto")])?)?;
     // Reflection shows only the API: the records of the store are internal.
     fs::write(root.join(OURS).join("kent.v1.bin"), api.encode_to_vec())?;
-    ours()?.compile_fds(api)?;
+    ours().compile_fds(api)?;
     let etcd = protox::compile(["etcd.proto"], [protos("crates/store")])?;
     out(ETCD)?.build_server(false).compile_fds(etcd)?;
     let ferroid = protox::compile(["ferroid.proto"], [protos("crates/bench")])?;
     out(FERROID)?.build_server(false).compile_fds(ferroid)?;
     Ok(())
+}
+
+/// Writes tonic's code for a service, and its methods by name.
+struct Services {
+    tonic: Box<dyn ServiceGenerator>,
+}
+
+impl ServiceGenerator for Services {
+    fn generate(&mut self, service: Service, code: &mut String) {
+        let by_name = methods::by_name(&service);
+        self.tonic.generate(service, code);
+        code.push_str(&by_name);
+    }
+
+    fn finalize(&mut self, code: &mut String) {
+        self.tonic.finalize(code);
+    }
+
+    fn finalize_package(&mut self, package: &str, code: &mut String) {
+        self.tonic.finalize_package(package, code);
+    }
 }
 
 #[cfg(test)]

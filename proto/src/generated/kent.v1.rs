@@ -4449,6 +4449,178 @@ pub mod regions_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The methods of `Regions` by name.
+#[derive(Debug)]
+pub struct RegionsMethods<T>(std::sync::Arc<T>);
+impl<T> RegionsMethods<T> {
+    pub fn new(service: T) -> Self {
+        Self(std::sync::Arc::new(service))
+    }
+}
+impl<T: regions_server::Regions> crate::methods::Methods for RegionsMethods<T> {
+    fn service(&self) -> &'static str {
+        "kent.v1.Regions"
+    }
+    fn call(
+        &self,
+        name: &str,
+        request: tonic::Request<bytes::Bytes>,
+    ) -> Option<crate::methods::Call> {
+        #[allow(unused_imports)]
+        use crate::methods::{decode, message, messages};
+        let service = self.0.clone();
+        Some(
+            match name {
+                "CreateSpace" => {
+                    Box::pin(async move {
+                        message(service.create_space(decode(request)?).await?)
+                    })
+                }
+                "GetSpace" => {
+                    Box::pin(async move {
+                        message(service.get_space(decode(request)?).await?)
+                    })
+                }
+                "ListSpaces" => {
+                    Box::pin(async move {
+                        message(service.list_spaces(decode(request)?).await?)
+                    })
+                }
+                "DeleteSpace" => {
+                    Box::pin(async move {
+                        message(service.delete_space(decode(request)?).await?)
+                    })
+                }
+                "ListRegions" => {
+                    Box::pin(async move {
+                        message(service.list_regions(decode(request)?).await?)
+                    })
+                }
+                "GetRegion" => {
+                    Box::pin(async move {
+                        message(service.get_region(decode(request)?).await?)
+                    })
+                }
+                "MapRegions" => {
+                    Box::pin(async move {
+                        message(service.map_regions(decode(request)?).await?)
+                    })
+                }
+                "ListFullestRegions" => {
+                    Box::pin(async move {
+                        message(service.list_fullest_regions(decode(request)?).await?)
+                    })
+                }
+                "ListFreeBlocks" => {
+                    Box::pin(async move {
+                        message(service.list_free_blocks(decode(request)?).await?)
+                    })
+                }
+                "CreateRegion" => {
+                    Box::pin(async move {
+                        message(service.create_region(decode(request)?).await?)
+                    })
+                }
+                "ExpandRegion" => {
+                    Box::pin(async move {
+                        message(service.expand_region(decode(request)?).await?)
+                    })
+                }
+                "ShrinkRegion" => {
+                    Box::pin(async move {
+                        message(service.shrink_region(decode(request)?).await?)
+                    })
+                }
+                "SplitRegion" => {
+                    Box::pin(async move {
+                        message(service.split_region(decode(request)?).await?)
+                    })
+                }
+                "AddSubregions" => {
+                    Box::pin(async move {
+                        message(service.add_subregions(decode(request)?).await?)
+                    })
+                }
+                "DelegateRegion" => {
+                    Box::pin(async move {
+                        message(service.delegate_region(decode(request)?).await?)
+                    })
+                }
+                "SealRegion" => {
+                    Box::pin(async move {
+                        message(service.seal_region(decode(request)?).await?)
+                    })
+                }
+                "UnsealRegion" => {
+                    Box::pin(async move {
+                        message(service.unseal_region(decode(request)?).await?)
+                    })
+                }
+                "RenameRegion" => {
+                    Box::pin(async move {
+                        message(service.rename_region(decode(request)?).await?)
+                    })
+                }
+                "DeleteRegion" => {
+                    Box::pin(async move {
+                        message(service.delete_region(decode(request)?).await?)
+                    })
+                }
+                "UndoEdit" => {
+                    Box::pin(async move {
+                        message(service.undo_edit(decode(request)?).await?)
+                    })
+                }
+                "UpdateRegion" => {
+                    Box::pin(async move {
+                        message(service.update_region(decode(request)?).await?)
+                    })
+                }
+                "ImportTable" => {
+                    Box::pin(async move {
+                        message(service.import_table(decode(request)?).await?)
+                    })
+                }
+                "Compose" => {
+                    Box::pin(async move {
+                        message(service.compose(decode(request)?).await?)
+                    })
+                }
+                "ListHistory" => {
+                    Box::pin(async move {
+                        message(service.list_history(decode(request)?).await?)
+                    })
+                }
+                "WatchTable" => {
+                    Box::pin(async move {
+                        messages(service.watch_table(decode(request)?).await?)
+                    })
+                }
+                "Classify" => {
+                    Box::pin(async move {
+                        message(service.classify(decode(request)?).await?)
+                    })
+                }
+                "RequestRegion" => {
+                    Box::pin(async move {
+                        message(service.request_region(decode(request)?).await?)
+                    })
+                }
+                "ListRegionRequests" => {
+                    Box::pin(async move {
+                        message(service.list_region_requests(decode(request)?).await?)
+                    })
+                }
+                "CloseRegionRequest" => {
+                    Box::pin(async move {
+                        message(service.close_region_request(decode(request)?).await?)
+                    })
+                }
+                _ => return None,
+            },
+        )
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Layout {
     /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or a digit.
@@ -5031,6 +5203,53 @@ pub mod layouts_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The methods of `Layouts` by name.
+#[derive(Debug)]
+pub struct LayoutsMethods<T>(std::sync::Arc<T>);
+impl<T> LayoutsMethods<T> {
+    pub fn new(service: T) -> Self {
+        Self(std::sync::Arc::new(service))
+    }
+}
+impl<T: layouts_server::Layouts> crate::methods::Methods for LayoutsMethods<T> {
+    fn service(&self) -> &'static str {
+        "kent.v1.Layouts"
+    }
+    fn call(
+        &self,
+        name: &str,
+        request: tonic::Request<bytes::Bytes>,
+    ) -> Option<crate::methods::Call> {
+        #[allow(unused_imports)]
+        use crate::methods::{decode, message, messages};
+        let service = self.0.clone();
+        Some(
+            match name {
+                "CreateLayout" => {
+                    Box::pin(async move {
+                        message(service.create_layout(decode(request)?).await?)
+                    })
+                }
+                "GetLayout" => {
+                    Box::pin(async move {
+                        message(service.get_layout(decode(request)?).await?)
+                    })
+                }
+                "ListLayouts" => {
+                    Box::pin(async move {
+                        message(service.list_layouts(decode(request)?).await?)
+                    })
+                }
+                "DeleteLayout" => {
+                    Box::pin(async move {
+                        message(service.delete_layout(decode(request)?).await?)
+                    })
+                }
+                _ => return None,
+            },
+        )
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InspectRequest {
     /// At most 1000 texts of at most 1024 bytes each.
@@ -5545,6 +5764,43 @@ pub mod codec_server {
     pub const SERVICE_NAME: &str = "kent.v1.Codec";
     impl<T> tonic::server::NamedService for CodecServer<T> {
         const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// The methods of `Codec` by name.
+#[derive(Debug)]
+pub struct CodecMethods<T>(std::sync::Arc<T>);
+impl<T> CodecMethods<T> {
+    pub fn new(service: T) -> Self {
+        Self(std::sync::Arc::new(service))
+    }
+}
+impl<T: codec_server::Codec> crate::methods::Methods for CodecMethods<T> {
+    fn service(&self) -> &'static str {
+        "kent.v1.Codec"
+    }
+    fn call(
+        &self,
+        name: &str,
+        request: tonic::Request<bytes::Bytes>,
+    ) -> Option<crate::methods::Call> {
+        #[allow(unused_imports)]
+        use crate::methods::{decode, message, messages};
+        let service = self.0.clone();
+        Some(
+            match name {
+                "Inspect" => {
+                    Box::pin(async move {
+                        message(service.inspect(decode(request)?).await?)
+                    })
+                }
+                "Encode" => {
+                    Box::pin(async move {
+                        message(service.encode(decode(request)?).await?)
+                    })
+                }
+                _ => return None,
+            },
+        )
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6831,6 +7087,88 @@ pub mod access_server {
     pub const SERVICE_NAME: &str = "kent.v1.Access";
     impl<T> tonic::server::NamedService for AccessServer<T> {
         const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// The methods of `Access` by name.
+#[derive(Debug)]
+pub struct AccessMethods<T>(std::sync::Arc<T>);
+impl<T> AccessMethods<T> {
+    pub fn new(service: T) -> Self {
+        Self(std::sync::Arc::new(service))
+    }
+}
+impl<T: access_server::Access> crate::methods::Methods for AccessMethods<T> {
+    fn service(&self) -> &'static str {
+        "kent.v1.Access"
+    }
+    fn call(
+        &self,
+        name: &str,
+        request: tonic::Request<bytes::Bytes>,
+    ) -> Option<crate::methods::Call> {
+        #[allow(unused_imports)]
+        use crate::methods::{decode, message, messages};
+        let service = self.0.clone();
+        Some(
+            match name {
+                "WhoAmI" => {
+                    Box::pin(async move {
+                        message(service.who_am_i(decode(request)?).await?)
+                    })
+                }
+                "CreateToken" => {
+                    Box::pin(async move {
+                        message(service.create_token(decode(request)?).await?)
+                    })
+                }
+                "ListTokens" => {
+                    Box::pin(async move {
+                        message(service.list_tokens(decode(request)?).await?)
+                    })
+                }
+                "RevokeToken" => {
+                    Box::pin(async move {
+                        message(service.revoke_token(decode(request)?).await?)
+                    })
+                }
+                "RotateToken" => {
+                    Box::pin(async move {
+                        message(service.rotate_token(decode(request)?).await?)
+                    })
+                }
+                "PutRole" => {
+                    Box::pin(async move {
+                        message(service.put_role(decode(request)?).await?)
+                    })
+                }
+                "ListRoles" => {
+                    Box::pin(async move {
+                        message(service.list_roles(decode(request)?).await?)
+                    })
+                }
+                "DeleteRole" => {
+                    Box::pin(async move {
+                        message(service.delete_role(decode(request)?).await?)
+                    })
+                }
+                "SetBudget" => {
+                    Box::pin(async move {
+                        message(service.set_budget(decode(request)?).await?)
+                    })
+                }
+                "ListBudgets" => {
+                    Box::pin(async move {
+                        message(service.list_budgets(decode(request)?).await?)
+                    })
+                }
+                "DeleteBudget" => {
+                    Box::pin(async move {
+                        message(service.delete_budget(decode(request)?).await?)
+                    })
+                }
+                _ => return None,
+            },
+        )
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8545,5 +8883,87 @@ pub mod admin_server {
     pub const SERVICE_NAME: &str = "kent.v1.Admin";
     impl<T> tonic::server::NamedService for AdminServer<T> {
         const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// The methods of `Admin` by name.
+#[derive(Debug)]
+pub struct AdminMethods<T>(std::sync::Arc<T>);
+impl<T> AdminMethods<T> {
+    pub fn new(service: T) -> Self {
+        Self(std::sync::Arc::new(service))
+    }
+}
+impl<T: admin_server::Admin> crate::methods::Methods for AdminMethods<T> {
+    fn service(&self) -> &'static str {
+        "kent.v1.Admin"
+    }
+    fn call(
+        &self,
+        name: &str,
+        request: tonic::Request<bytes::Bytes>,
+    ) -> Option<crate::methods::Call> {
+        #[allow(unused_imports)]
+        use crate::methods::{decode, message, messages};
+        let service = self.0.clone();
+        Some(
+            match name {
+                "GetStatus" => {
+                    Box::pin(async move {
+                        message(service.get_status(decode(request)?).await?)
+                    })
+                }
+                "WatchConsole" => {
+                    Box::pin(async move {
+                        messages(service.watch_console(decode(request)?).await?)
+                    })
+                }
+                "Diagnose" => {
+                    Box::pin(async move {
+                        message(service.diagnose(decode(request)?).await?)
+                    })
+                }
+                "Backup" => {
+                    Box::pin(async move {
+                        messages(service.backup(decode(request)?).await?)
+                    })
+                }
+                "AcceptClock" => {
+                    Box::pin(async move {
+                        message(service.accept_clock(decode(request)?).await?)
+                    })
+                }
+                "CreateSeries" => {
+                    Box::pin(async move {
+                        message(service.create_series(decode(request)?).await?)
+                    })
+                }
+                "ListSeries" => {
+                    Box::pin(async move {
+                        messages(service.list_series(decode(request)?).await?)
+                    })
+                }
+                "ForgetSeries" => {
+                    Box::pin(async move {
+                        message(service.forget_series(decode(request)?).await?)
+                    })
+                }
+                "RaiseFloors" => {
+                    Box::pin(async move {
+                        message(service.raise_floors(decode(request)?).await?)
+                    })
+                }
+                "DumpEvents" => {
+                    Box::pin(async move {
+                        message(service.dump_events(decode(request)?).await?)
+                    })
+                }
+                "SetLogFilter" => {
+                    Box::pin(async move {
+                        message(service.set_log_filter(decode(request)?).await?)
+                    })
+                }
+                _ => return None,
+            },
+        )
     }
 }

@@ -8,7 +8,10 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery},
 };
 use bytes::Bytes;
-use kent_proto::v1::{self, AllocateRequest, allocator_server::Allocator};
+use kent_proto::{
+    codec::BytesCodec,
+    v1::{self, AllocateRequest, allocator_server::Allocator},
+};
 use prost::Message;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -16,7 +19,7 @@ use tokio::{
 };
 use tonic::{Status, client::Grpc, codegen::http::header::AUTHORIZATION, metadata::MetadataMap};
 
-use super::{GrpcPort, bytes::BytesCodec};
+use super::GrpcPort;
 use crate::{
     service::AllocatorService,
     status,

@@ -18,19 +18,23 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::Frame;
+use kent_proto::{
+    codec::BytesCodec,
+    methods::{Call as Answering, Methods},
+};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time,
 };
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{
-    Status,
+    Code, Status,
     body::Body,
     codegen::{
-        Body as _, Service,
+        Body as _, BoxStream,
         http::{Request, Response},
     },
-    server::NamedService,
+    server::{Grpc, ServerStreamingService},
 };
 
 use super::{methods, peer::Peer};
@@ -80,39 +84,35 @@ const PAUSE_BYTES: usize = 32 * 1024;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A service that runs on the runtime for calls.
-#[derive(Clone, Debug)]
-pub(crate) struct Offload<S> {
-    service: S,
+#[derive(Clone)]
+pub(crate) struct Offload {
+    methods: Arc<dyn Methods>,
+    /// The maximum size of a request, in bytes.
+    bytes_max: usize,
     tasks: Tasks,
     permits: Arc<Semaphore>,
 }
 
-impl<S> Offload<S> {
-    pub(crate) fn new(service: S, tasks: &Tasks) -> Self {
-        Self { service, tasks: tasks.clone(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
-    }
-}
-
-impl<S: NamedService> NamedService for Offload<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<Body>> for Offload<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static> + NamedService,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
+impl Offload {
+    pub(crate) fn new(methods: impl Methods, bytes_max: usize, tasks: &Tasks) -> Self {
+        let permits = Arc::new(Semaphore::new(CALLS_MAX));
+        Self { methods: Arc::new(methods), bytes_max, tasks: tasks.clone(), permits }
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            return Box::pin(future::ready(Ok(status::too_many(S::NAME, CALLS_MAX).into_http())));
+    /// The full name of the service.
+    pub(super) fn name(&self) -> &'static str {
+        self.methods.service()
+    }
+
+    /// Answers a call.
+    pub(super) fn call(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
+        let Some(method) = methods::known(request.uri().path()).strip_prefix(self.name()) else {
+            return Box::pin(future::ready(Ok(Status::new(Code::Unimplemented, "").into_http())));
         };
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
+            return Box::pin(future::ready(Ok(status::too_many(self.name(), CALLS_MAX).into_http())));
+        };
+        let called = Called { methods: self.methods.clone(), method: method.trim_start_matches('/') };
         let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
         let (is_stream, is_large) = (is_one_of(&STREAMS), is_one_of(&LARGE));
         let request = request.map(|body| Body::new(TimelyBody { body, timeout: None }));
@@ -120,10 +120,14 @@ where
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
         let of = of.with_trace(request.extensions().get().cloned());
-        let call = call::of(of, self.service.call(request));
+        let bytes_max = self.bytes_max;
+        let call = call::of(of, async move {
+            let mut grpc = Grpc::new(BytesCodec).max_decoding_message_size(bytes_max);
+            grpc.server_streaming(called, request).await
+        });
         // The call is aborted when the caller disconnects, like a call on the connection's thread.
         let call = self.tasks.spawn_call(async move {
-            let Ok(response) = call.await;
+            let response = call.await;
             let _permit = (!is_stream).then_some(permit);
             let (head, body) = response.into_parts();
             let is_empty = body.is_end_stream();
@@ -149,6 +153,24 @@ where
                 },
             }
         })
+    }
+}
+
+/// A method, as tonic calls it.
+struct Called {
+    methods: Arc<dyn Methods>,
+    method: &'static str,
+}
+
+impl ServerStreamingService<Bytes> for Called {
+    type Response = Bytes;
+    type ResponseStream = BoxStream<Bytes>;
+    type Future = Answering;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Answering {
+        // OK because the descriptors, from which the name comes, list the same methods.
+        let missing = || -> Answering { Box::pin(future::ready(Err(Status::new(Code::Unimplemented, "")))) };
+        self.methods.call(self.method, request).unwrap_or_else(missing)
     }
 }
 
