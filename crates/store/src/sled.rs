@@ -62,6 +62,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::vec;
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
@@ -75,7 +76,7 @@ use self::snapshot::{Part, Reading};
 use self::worker::{Commit, Counters, Read, Request, Worker};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
-use crate::pages::{self, Page, Pages};
+use crate::pages::{self, PAGE_RECORDS_MAX, Page, Pages};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Versioned};
 
@@ -213,7 +214,7 @@ impl Store for SledStore {
     async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
         let requests = self.requests.as_ref().ok_or(Unavailable::Closed)?.downgrade();
         let reading = Arc::new(Reading { prefix: prefix.clone() });
-        Ok(Box::new(SledPages { requests, reading, next: Next::First }))
+        Ok(Box::new(SledPages { requests, reading, next: Next::First, rest: Page::new().into_iter() }))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
@@ -259,7 +260,13 @@ struct SledPages {
     requests: mpsc::WeakSender<Request>,
     reading: Arc<Reading>,
     next: Next,
+    /// What is left of the records that the thread has sent.
+    rest: vec::IntoIter<(Key, Versioned)>,
 }
+
+/// The maximum number of records that the thread sends at once, except at first: many callers need only one page. Each
+/// answer of the thread costs about as much as reading a hundred records.
+const AHEAD_RECORDS_MAX: usize = 16 * PAGE_RECORDS_MAX;
 
 /// The place at which a paged read continues.
 #[derive(Clone)]
@@ -272,17 +279,22 @@ enum Next {
 #[async_trait]
 impl Pages for SledPages {
     async fn next(&mut self) -> Result<Option<Page>, ReadError> {
-        let after = match self.next.clone() {
-            Next::First => None,
-            Next::After(key) => Some(key),
+        let page: Page = self.rest.by_ref().take(PAGE_RECORDS_MAX).collect();
+        if !page.is_empty() {
+            return Ok(Some(page));
+        }
+        let (after, most) = match self.next.clone() {
+            Next::First => (None, PAGE_RECORDS_MAX),
+            Next::After(key) => (Some(key), AHEAD_RECORDS_MAX),
             Next::End => return Ok(None),
         };
         let requests = self.requests.upgrade().ok_or(Unavailable::Closed)?;
         let reading = Arc::clone(&self.reading);
-        let answer = ask(&requests, |reply| Request::Read(Read::Page { reading, after, reply })).await;
+        let answer = ask(&requests, |reply| Request::Read(Read::Page { reading, after, most, reply })).await;
         let Part { page, rest } = answer.map_err(Unavailable::from)??;
         self.next = rest.map_or(Next::End, Next::After);
-        Ok(Some(page))
+        self.rest = page.into_iter();
+        Ok(Some(self.rest.by_ref().take(PAGE_RECORDS_MAX).collect()))
     }
 }
 

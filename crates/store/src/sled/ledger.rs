@@ -25,8 +25,8 @@ use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Le
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// The time limit for reading one page. Commits may wait while a page is read. A leaf that is not in sled's cache takes
-/// about 30 us.
+/// The time after which the read of a page makes way for other requests. A leaf that is not in sled's cache takes about
+/// 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
 /// The database, and the writes that it does not have yet.
@@ -163,8 +163,13 @@ impl Ledger {
         }
     }
 
-    /// Returns the next page of a paged read, after the last key of the previous page.
-    pub(super) fn page(&mut self, reading: &Arc<Reading>, after: Option<&Key>) -> Result<Part, LedgerError> {
+    /// Returns the next page of a paged read, after the last key of the previous page, with at most `most` records. The
+    /// page ends earlier if it takes long and `is_awaited`, because other requests wait for the thread.
+    pub(super) fn page(
+        &mut self,
+        (reading, after, most): (&Arc<Reading>, Option<&Key>, usize),
+        is_awaited: impl Fn() -> bool,
+    ) -> Result<Part, LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let known = self.snapshots.iter().position(|snapshot| snapshot.is_of(reading));
         let mut snapshot = match (known.map(|at| self.snapshots.swap_remove(at)), after) {
@@ -179,7 +184,8 @@ impl Ledger {
             snapshot.advance(after)?;
         }
         let began = Instant::now();
-        let part = snapshot.page(self.present(snapshot.from()), || began.elapsed() >= PAGE_TIME_MAX)?;
+        let is_over = || began.elapsed() >= PAGE_TIME_MAX && is_awaited();
+        let part = snapshot.page(self.present(snapshot.from()), most, is_over)?;
         if part.rest.is_some() {
             self.snapshots.push(snapshot);
         }

@@ -14,7 +14,7 @@ use super::error::LedgerError;
 use super::record::{self, FIRST_KEY};
 use crate::error::{ReadError, Unavailable};
 use crate::key::Key;
-use crate::pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page};
+use crate::pages::{PAGE_BYTES_MAX, Page};
 
 /// The maximum number of bytes of overwritten values that are kept for one read: 64 MiB, or about 500,000 counters. A
 /// read that needs more fails.
@@ -104,11 +104,12 @@ impl Snapshot {
         }
     }
 
-    /// Returns the next page, computed from the current records `present`. A page ends after the first row for which
-    /// `is_over` returns true.
+    /// Returns the next page of at most `most` records, computed from the current records `present`. A page ends after
+    /// the first row for which `is_over` returns true.
     pub(super) fn page(
         &self,
         present: impl Iterator<Item = Result<Row, LedgerError>>,
+        most: usize,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<Part, LedgerError> {
         let before = self.before.iter().map(|(key, value)| (key.as_slice(), Some(value.as_slice())));
@@ -122,7 +123,7 @@ impl Snapshot {
             let versioned = record::open(&key, &raw)?;
             looked_at += 1;
             bytes += raw_key.len() + versioned.value.len();
-            let is_full = looked_at == PAGE_RECORDS_MAX || bytes >= PAGE_BYTES_MAX || is_over();
+            let is_full = looked_at >= most || bytes >= PAGE_BYTES_MAX || is_over();
             let rest = is_full.then(|| key.clone());
             if versioned.version.get() <= self.revision {
                 page.push((key, versioned));
@@ -196,16 +197,16 @@ mod tests {
         let rows = keys.clone().map(|key| (key.as_str().into(), record::seal(&key, Version::new(1), b"1").into()));
         let present = |after: usize| rows[after..].iter().cloned().map(Ok);
         let read = |part: Part| (part.page.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), part.rest);
-        let first = read(snapshot.page(present(0), || true).unwrap());
+        let first = read(snapshot.page(present(0), 9, || true).unwrap());
         assert_eq!(first, (vec![keys[0].clone()], Some(keys[0].clone())));
         snapshot.advance(&keys[0]).unwrap();
         let mut rows_left = 2;
-        let second = snapshot.page(present(1), || {
+        let second = snapshot.page(present(1), 9, || {
             rows_left -= 1;
             rows_left == 0
         });
         assert_eq!(read(second.unwrap()), (keys[1..].to_vec(), Some(keys[2].clone())));
-        assert_eq!(read(snapshot.page(present(1), || false).unwrap()), (keys[1..].to_vec(), None));
+        assert_eq!(read(snapshot.page(present(1), 9, || false).unwrap()), (keys[1..].to_vec(), None));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::quirks::catch_panic;
 use super::snapshot::{Part, Reading};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
+use crate::pages::PAGE_RECORDS_MAX;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
@@ -40,10 +41,11 @@ pub(super) enum Read {
         key: Key,
         reply: Reply<Result<Option<Versioned>, ReadError>>,
     },
-    /// The page after a key.
+    /// The page after a key, with at most `most` records.
     Page {
         reading: Arc<Reading>,
         after: Option<Key>,
+        most: usize,
         reply: Reply<Result<Part, ReadError>>,
     },
 }
@@ -217,7 +219,7 @@ impl Worker {
         if let Some(job) = self.disk.due_base() {
             // The snapshot does not include commits that are decided but not durable yet.
             let reading = Arc::new(Reading { prefix: Key::ROOT });
-            let first = catch_panic(|| ledger.page(&reading, None))??;
+            let first = catch_panic(|| ledger.page((&reading, None, PAGE_RECORDS_MAX), || true))??;
             let requests = self.requests.clone();
             self.base = job.start(first, move |after| next_page(&requests, &reading, after));
         }
@@ -281,18 +283,22 @@ impl Worker {
     /// Serves a read. If the database fails, closes it.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
-            Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),
-            Read::Page { reading, after, reply } => self.read(reply, |ledger| ledger.page(&reading, after.as_ref())),
+            Read::Get { key, reply } => self.read(reply, |ledger, _| ledger.get(&key)),
+            Read::Page { reading, after, most, reply } => {
+                self.read(reply, |ledger, is_awaited| ledger.page((&reading, after.as_ref(), most), is_awaited))
+            }
         }
     }
 
     fn read<T>(
         &mut self,
         reply: Reply<Result<T, ReadError>>,
-        read: impl FnOnce(&mut Ledger) -> Result<T, LedgerError>,
+        read: impl FnOnce(&mut Ledger, &dyn Fn() -> bool) -> Result<T, LedgerError>,
     ) -> Result<(), Unavailable> {
+        let (queue, pages) = (&self.queue, &self.pages);
+        let is_awaited = || !queue.is_empty() || !pages.is_empty();
         let outcome = match self.ledger.as_mut() {
-            Some(ledger) => catch_panic(|| read(ledger)),
+            Some(ledger) => catch_panic(|| read(ledger, &is_awaited)),
             None => Err(DiskError::Locked),
         };
         let (answer, outage) = match outcome {
@@ -314,7 +320,7 @@ impl Worker {
 /// Reads the page after a key. Blocks the calling thread. Returns `None` if the store was closed or the read fails.
 fn next_page(requests: &mpsc::WeakSender<Request>, reading: &Arc<Reading>, after: Key) -> Option<Part> {
     let (reply, answer) = oneshot::channel();
-    let read = Read::Page { reading: Arc::clone(reading), after: Some(after), reply };
+    let read = Read::Page { reading: Arc::clone(reading), after: Some(after), most: PAGE_RECORDS_MAX, reply };
     requests.upgrade()?.blocking_send(Request::Read(read)).ok()?;
     answer.blocking_recv().ok()?.ok()
 }
@@ -395,7 +401,10 @@ mod tests {
         for _ in 0..3 {
             let (reply, answer) = oneshot::channel();
             let reading = Arc::new(Reading { prefix: Key::ROOT });
-            requests.try_send(Request::Read(Read::Page { reading, after: None, reply })).ok().unwrap();
+            requests
+                .try_send(Request::Read(Read::Page { reading, after: None, most: PAGE_RECORDS_MAX, reply }))
+                .ok()
+                .unwrap();
             answers.push(answer);
         }
         let (reply, mut committed) = oneshot::channel();

@@ -17,7 +17,7 @@ use super::super::record;
 use super::super::snapshot::{Part, Reading};
 use super::files::{self, BasePart, Head, base_path};
 use crate::key::Key;
-use crate::pages::Page;
+use crate::pages::{PAGE_RECORDS_MAX, Page};
 
 /// The pause between two pages, which leaves most of the store thread's time for commits.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -64,7 +64,7 @@ pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64,
     let reading = Arc::new(Reading { prefix: Key::ROOT });
     let (mut base, mut after) = (BaseFile::create(dir, head)?, None);
     loop {
-        let Part { page, rest } = catch_panic(|| ledger.page(&reading, after.as_ref()))??;
+        let Part { page, rest } = catch_panic(|| ledger.page((&reading, after.as_ref(), PAGE_RECORDS_MAX), || true))??;
         base.push(page)?;
         after = rest;
         if after.is_none() {
