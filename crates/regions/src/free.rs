@@ -18,6 +18,11 @@ impl FreeBlocks {
         Self(BTreeSet::from([(0, Prefix::EMPTY)]))
     }
 
+    /// Returns the blocks of a table whose top-level regions have these prefixes, which are sorted and do not overlap.
+    pub(crate) fn beside(taken: &[Prefix]) -> Self {
+        Self(blocks(Prefix::EMPTY, taken).into_iter().map(|block| (block.len(), block)).collect())
+    }
+
     /// Removes a prefix from the free block around it. Does nothing if the prefix is not free.
     pub(crate) fn take(&mut self, prefix: Prefix) {
         let Some(around) = self.around(prefix) else { return };

@@ -95,6 +95,18 @@ impl Table {
         }
     }
 
+    /// Returns an empty table with regions, in the order of their prefixes, by number and by name.
+    pub(crate) fn with(
+        self,
+        listed: &[Arc<Region>],
+        regions: BTreeMap<RegionNumber, Arc<Region>>,
+        by_name: BTreeMap<String, RegionNumber>,
+    ) -> Self {
+        let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
+        let by_prefix = listed.iter().map(|region| (region.prefix, region.number)).collect();
+        Self { regions, by_name, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
+    }
+
     /// Returns the key from which the keys of scrambled regions are derived, if it is known.
     pub const fn scramble_key(&self) -> Option<&ClusterKey> {
         self.scramble_key.as_ref()
@@ -425,6 +437,43 @@ mod tests {
             assert_ne!(same, other);
             assert_ne!(hash(&same), hash(&other));
         }
+    }
+
+    #[test]
+    fn ok_a_restored_table_adds_up_to_the_same_as_one_that_grows() {
+        let template = table("r").named("r").expect("there").clone();
+        let region = |at: u128, len: u8, number: u128| {
+            let number = RegionNumber(number as u64 + 1);
+            let (name, prefix) = (alloc::format!("r{}", number.0), Prefix::new(at, len));
+            Region {
+                number,
+                key_number: number,
+                name,
+                prefix,
+                zone: 12 - len,
+                sealed: at.is_multiple_of(5),
+                ..template.clone()
+            }
+        };
+        // Odd blocks are whole, and of the others some halves are free.
+        let regions: Vec<Region> = (0..256)
+            .filter_map(|at| match at % 4 {
+                1 | 3 => Some(region(at, 8, at)),
+                0 => Some(region(at << 1, 9, at)),
+                _ => None,
+            })
+            .collect();
+        let mut grown = Table::empty(16, Revision(1), RegionNumber(300));
+        regions.iter().rev().for_each(|region| grown.insert(region.clone()));
+        let restored = Table::restore(16, Revision(1), RegionNumber(300), regions).expect("a table");
+        assert_eq!((&restored, &restored.free), (&grown, &grown.free));
+        for len in 0..=9 {
+            for bits in 0..1 << len {
+                let under = Prefix::new(bits, len);
+                assert_eq!(restored.tallies.at(under), grown.tallies.at(under), "{under}");
+            }
+        }
+        assert!(restored.tallies.at(Prefix::new(0, 3)).is_some(), "the tallies are divided");
     }
 
     /// A simple hash that depends on the order of the bytes.

@@ -4,7 +4,7 @@
 //! it, so a million regions need about sixty thousand nodes. A change to a region changes the sums on one path: at most
 //! 129 nodes.
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, sync::Arc};
 
 use crate::{
     attributes::ChunkPolicy,
@@ -148,6 +148,11 @@ struct Node {
 const LEAF_MAX: u32 = 32;
 
 impl Tallies {
+    /// Returns the tallies of all regions of a table, in the order of their prefixes.
+    pub(crate) fn of(listed: &[Arc<Region>]) -> Self {
+        Self(Node::of(Prefix::EMPTY, listed))
+    }
+
     /// Adds a region. `within` returns the regions that begin with a prefix, including the added one, and their
     /// tallies.
     pub(crate) fn add<I>(&mut self, prefix: Prefix, tally: Tally, within: impl Fn(Prefix) -> I)
@@ -186,6 +191,22 @@ impl Tallies {
 }
 
 impl Node {
+    /// Returns the node of the prefix `at`, with which all prefixes of `listed` begin. Recurses at most 128 levels.
+    fn of(at: Prefix, listed: &[Arc<Region>]) -> Self {
+        let sum = |regions: &[Arc<Region>]| {
+            regions.iter().fold(Tally::default(), |sum, region| sum.plus(Tally::in_table(region)))
+        };
+        if listed.len() <= LEAF_MAX as usize {
+            return Self { tally: sum(listed), halves: None };
+        }
+        // The region with exactly this prefix is in neither half.
+        let (own, longer) = listed.split_at(listed.partition_point(|region| region.prefix.len() <= at.len()));
+        let (zeros, ones) = longer.split_at(longer.partition_point(|region| region.prefix.bit(at.len()) == 0));
+        let halves = Box::new([Self::of(at.half(false), zeros), Self::of(at.half(true), ones)]);
+        let tally = halves.iter().fold(sum(own), |sum, half| sum.plus(half.tally));
+        Self { tally, halves: Some(halves) }
+    }
+
     /// Applies `change` to this node, whose prefix is `at`, and to the nodes on the path to `prefix`. Recurses at most
     /// 128 levels.
     fn change(&mut self, at: Prefix, prefix: Prefix, change: &impl Fn(&mut Self, Prefix)) {

@@ -5,7 +5,7 @@ mod facts;
 mod sealing;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     iter, mem,
     ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -62,9 +62,9 @@ const LISTING_ATTEMPTS: usize = 3;
 pub(crate) struct State {
     table: Table,
     version: Version,
-    region_versions: HashMap<RegionNumber, Version>,
+    region_versions: BTreeMap<RegionNumber, Version>,
     /// The versions of the counters in `table`: an older counter never replaces a newer one.
-    counter_versions: HashMap<RegionNumber, Version>,
+    counter_versions: BTreeMap<RegionNumber, Version>,
     last_edit: EditId,
     scramble_key: ClusterKey,
     text_form: TextForm,
@@ -341,7 +341,7 @@ impl State {
         last_edit: EditId,
         (scramble_key, text_form): (ClusterKey, TextForm),
     ) -> Self {
-        let (region_versions, counter_versions) = (HashMap::new(), HashMap::new());
+        let (region_versions, counter_versions) = (BTreeMap::new(), BTreeMap::new());
         table.set_scramble_key(scramble_key);
         Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
     }
@@ -367,25 +367,21 @@ impl State {
     async fn assemble(store: &dyn Store, name: &str, space: &Versioned) -> Result<Self, LoadError> {
         let facts = stored::decode_space(&space.value).map_err(StoreFailure::from)?;
         let counters = read_counters(store, name).await?;
-        let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
-        let mut region_versions = HashMap::with_capacity(records.len());
-        let mut malformed = None;
-        // Regions are decoded one by one, so that a large table is not in memory twice.
-        let regions = records.into_iter().map_while(|(key, versioned)| {
-            let region = read_region(&key, &versioned, &counters).map_err(|problem| malformed = Some(problem)).ok()?;
-            region_versions.insert(region.number, versioned.version);
-            Some(region)
-        });
+        let mut attempts = REGIONS_ATTEMPTS;
+        let (regions, region_versions) = loop {
+            attempts -= 1;
+            match read_regions(store, name, &counters).await {
+                Err(failure) if failure.is_temporary() && attempts > 0 => {}
+                read => break read?,
+            }
+        };
         let restored = Table::restore(facts.bits, facts.revision, facts.next_number, regions);
-        if let Some(malformed) = malformed {
-            return Err(StoreFailure::from(malformed).into());
-        }
         let mut table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
         table.set_scramble_key(facts.scramble_key);
         Ok(Self {
             table,
             version: space.version,
-            region_versions,
+            region_versions: region_versions.into_iter().collect(),
             counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
             last_edit: facts.last_edit,
             scramble_key: facts.scramble_key,
@@ -424,7 +420,7 @@ struct ReadCounter {
     version: Version,
 }
 
-async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionNumber, ReadCounter>, StoreFailure> {
+async fn read_counters(store: &dyn Store, space: &str) -> Result<BTreeMap<RegionNumber, ReadCounter>, StoreFailure> {
     let records = store.scan(&keys::counters(space)).await?;
     let read = records.iter().map(|(key, versioned)| {
         let reserved = stored::decode_counter(&versioned.value)?.reserved;
@@ -433,10 +429,32 @@ async fn read_counters(store: &dyn Store, space: &str) -> Result<HashMap<RegionN
     read.collect()
 }
 
+/// The maximum number of attempts to read the regions. A store may drop the state of the first page before the last page
+/// is read.
+const REGIONS_ATTEMPTS: u32 = 3;
+
+/// Reads the regions page by page, so that a large table is not in memory twice.
+async fn read_regions(
+    store: &dyn Store,
+    space: &str,
+    counters: &BTreeMap<RegionNumber, ReadCounter>,
+) -> Result<(Vec<Arc<Region>>, Vec<(RegionNumber, Version)>), StoreFailure> {
+    let (mut regions, mut versions) = (Vec::new(), Vec::new());
+    let mut pages = store.pages(&keys::regions(space)).await?;
+    while let Some(page) = pages.next().await? {
+        for (key, versioned) in page {
+            let region = read_region(&key, &versioned, counters)?;
+            versions.push((region.number, versioned.version));
+            regions.push(Arc::new(region));
+        }
+    }
+    Ok((regions, versions))
+}
+
 fn read_region(
     key: &kent_store::Key,
     versioned: &Versioned,
-    counters: &HashMap<RegionNumber, ReadCounter>,
+    counters: &BTreeMap<RegionNumber, ReadCounter>,
 ) -> Result<Region, Malformed> {
     let number = RegionNumber(keys::parse_number(key)?);
     let reserved = counters.get(&number).map_or(Count::ZERO, |counter| counter.reserved);

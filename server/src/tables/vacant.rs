@@ -8,7 +8,7 @@ use std::iter;
 
 use kent_issue::Forgotten;
 use kent_proto::stored::{self, EditId, SpaceFacts};
-use kent_regions::{RegionNumber, Revision, Table};
+use kent_regions::{Region, RegionNumber, Revision, Table};
 use kent_store::{Txn, Version};
 
 use super::{directory::Directory, space::Space};
@@ -31,7 +31,7 @@ pub(super) struct Vacant {
 impl Vacant {
     /// The empty table of the new space.
     pub(super) fn table(&self, space: &str, bits: u8) -> Result<Table, EditError> {
-        let table = Table::restore(bits, self.revision, self.next_number, iter::empty());
+        let table = Table::restore(bits, self.revision, self.next_number, iter::empty::<Region>());
         table.map_err(|damage| LoadError::Table { space: space.to_owned(), damage }.into())
     }
 

@@ -83,7 +83,7 @@ fn ok_regions_at_the_limit_of_each_invariant() {
         assert_eq!(table.len(), regions.len());
     }
     for bits in [1, 128] {
-        let table = Table::restore(bits, Revision(3), RegionNumber(5), Vec::new()).expect("a table");
+        let table = Table::restore(bits, Revision(3), RegionNumber(5), Vec::<Region>::new()).expect("a table");
         assert_eq!((table.bits(), table.revision(), table.next_number()), (bits, Revision(3), RegionNumber(5)));
         assert!(table.is_empty());
     }
@@ -102,6 +102,8 @@ fn err_each_invariant() {
     check(vec![open(1, "0", 3, 4), open(2, "00", 2, 4)], "is not its parent");
     check(vec![open(1, "00", 2, 4), open(2, "0", 3, 4)], "is not its parent");
     check(vec![below(7, open(1, "0", 3, 4))], "is not its parent");
+    let outer = || parted(Kind::Partial, 2, open(1, "0", 3, 4));
+    check(vec![outer(), open(2, "001", 1, 4), below(1, open(3, "010", 1, 4))], "is not its parent");
     check(vec![open(1, "0", 3, 4), below(1, open(2, "00", 2, 4))], "open but has subregions");
     check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "open but has subregions");
     check(vec![parted(Kind::Open, 1, open(1, "0", 3, 4))], "open but has subregions");
@@ -141,7 +143,10 @@ fn err_each_invariant() {
         check(vec![Region { history: vec![former], ..open(1, "0", 3, 4) }], "former prefixes");
     }
     for bits in [0, 129, 255] {
-        assert_eq!(Table::restore(bits, Revision(0), RegionNumber(1), Vec::new()), Err(Damage::Width { bits }));
+        assert_eq!(
+            Table::restore(bits, Revision(0), RegionNumber(1), Vec::<Region>::new()),
+            Err(Damage::Width { bits })
+        );
     }
 }
 

@@ -294,8 +294,10 @@ impl Run {
         self.check_issued();
         self.check_family();
         let regions = table.iter().cloned();
-        let restored = Table::restore(table.bits(), table.revision(), table.next_number(), regions);
-        assert_eq!(restored.as_ref(), Ok(table));
+        let restored = Table::restore(table.bits(), table.revision(), table.next_number(), regions).expect("a table");
+        assert_eq!(&restored, table);
+        naive::check_free(&restored);
+        maps::check(&restored, under, cells_max);
     }
 
     /// Checks the classification of the step's value and of the identifiers at boundaries: the first and last ones of

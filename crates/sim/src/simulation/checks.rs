@@ -118,7 +118,7 @@ async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEnt
 /// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. The
 /// revisions up to `forgotten` belong to a deleted space, and the new space continues after them.
 fn check_history(table: &Table, history: Vec<HistoryEntry>, forgotten: Revision) -> Result<(), String> {
-    let copy = Table::restore(table.bits(), forgotten, RegionNumber(1), []);
+    let copy = Table::restore(table.bits(), forgotten, RegionNumber(1), Vec::<Region>::new());
     let mut copy = copy.map_err(|damage| damage.to_string())?;
     for entry in history {
         let revision = entry.revision;
