@@ -167,7 +167,7 @@ impl Engine {
             }
             _ => None,
         };
-        // A replica announces itself before it takes a slot: whoever fences its slot then knows how long to wait.
+        // A replica announces itself before it takes a slot, so that a replica that fences the slot knows how long to wait.
         tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let retention = Retention {
             store: store.clone(),
