@@ -11,7 +11,8 @@ use std::{
 };
 
 use kent_proto::v1::{
-    CreateRegionRequest, CreateSpaceRequest, Encoding, Policy, RevokeTokenRequest, UpdateRegionRequest, region::Order,
+    CallerLimits, CreateRegionRequest, CreateSpaceRequest, CreateTokenRequest, Encoding, NewBudget, Policy,
+    RevokeTokenRequest, UpdateRegionRequest, region::Order,
 };
 use rand::RngExt;
 use redis_protocol::{
@@ -20,7 +21,7 @@ use redis_protocol::{
 };
 
 use super::{
-    auth::{Guarded, guarded},
+    auth::{Guarded, guarded, holder},
     harness::{Daemon, create, data_dir, identifiers, kentd, kentd_in_memory, name, request},
     python::environment,
     tls::{Ca, Files, secured},
@@ -446,6 +447,72 @@ async fn ok_and_err_tokens() {
         assert!(audit.lines().any(|line| is_denied(&line)), "{method}: {audit}");
     }
     assert!(!audit.contains(&clerk.secret) && !audit.contains("nonsense"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_budgets_and_limits() {
+    let data = data_dir();
+    let Guarded { daemon, admin } = Guarded::start(data.path()).await;
+    daemon.kill();
+    let guarded = Guarded { daemon: Daemon::spawn(guarded(data.path()).args(OPEN)), admin };
+    guarded.create(&guarded.admin.clone(), "orders").await.expect("created");
+    let token = async |limits: CallerLimits, budgets: &[(&str, u64)]| {
+        let new = CreateTokenRequest {
+            name: "clerk".to_owned(),
+            permissions: vec!["allocate:region:default/orders".to_owned()],
+            limits: Some(limits),
+            budgets: budgets
+                .iter()
+                .map(|(of, total)| NewBudget { resource: (*of).to_owned(), total: *total })
+                .collect(),
+            ..CreateTokenRequest::default()
+        };
+        holder(guarded.access().create_token(guarded.admin.send(new)).await.expect("made"))
+    };
+    let mut redis = Raw::connect(&guarded.daemon);
+    let thrifty = token(CallerLimits::default(), &[("region:default/orders", 10)]).await;
+    assert_eq!(redis.ask(&format!("AUTH {}", thrifty.secret)), simple("OK"));
+    let first = redis.integer("INCR orders");
+    assert_eq!(redis.integer("INCRBY orders 8"), first + 8);
+    redis.refused("INCRBY orders 2", "ERR BUDGET the budget of token:");
+    assert_eq!(redis.integer("INCR orders"), first + 9);
+    redis.refused("INCR orders", "ERR BUDGET the budget of token:");
+    // A limit on calls counts each command. A command that is refused issues nothing.
+    let hurried = token(CallerLimits { calls_per_second: 5, ..CallerLimits::default() }, &[]).await;
+    assert_eq!(redis.ask(&format!("AUTH {}", hurried.secret)), simple("OK"));
+    redis.send(array("INCR orders").repeat(100));
+    let (mut next, mut refused) = (first + 10, 0);
+    for _ in 0..100 {
+        match redis.reply().expect("a reply") {
+            Frame::Integer(number) => {
+                assert_eq!(number, next);
+                next += 1;
+            }
+            Frame::Error(error) => {
+                assert!(error.starts_with("TRYAGAIN LIMIT "), "{error}");
+                refused += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(refused > 0 && next > first + 10, "{refused} of 100 are refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_slow_callers_lose_their_connection() {
+    let data = data_dir();
+    let Guarded { daemon, admin } = Guarded::start(data.path()).await;
+    daemon.kill();
+    let guarded = Guarded { daemon: Daemon::spawn(guarded(data.path()).args(OPEN)), admin };
+    let [mut idle, mut slow, mut known] = [(); 3].map(|()| Raw::connect(&guarded.daemon));
+    for redis in [&mut slow, &mut known] {
+        assert_eq!(redis.ask(&format!("AUTH {}", guarded.admin.secret)), simple("OK"));
+    }
+    // Half of a command is as bad as none.
+    slow.send("*2\r\n$4\r\nPI");
+    assert_eq!((idle.reply(), slow.reply()), (None, None));
+    // A caller with a credential may be idle for longer.
+    assert_eq!(known.ask("PING"), simple("PONG"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
