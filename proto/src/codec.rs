@@ -1,6 +1,6 @@
 //! tonic codecs: for prost messages, with a buffer of the right size, and for messages that are encoded already.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, mem};
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::{DecodeError, Message};
@@ -64,7 +64,10 @@ impl<U: Message + Default> Decoder for MessageDecoder<U> {
 
 /// Returns the status for a message that cannot be decoded.
 pub(crate) fn bad_message(problem: &DecodeError) -> Status {
-    let message = format!("the message is not valid Protobuf: {problem}");
+    refused(format!("the message is not valid Protobuf: {problem}"))
+}
+
+fn refused(message: String) -> Status {
     let details = ErrorDetails::with_error_info("BAD_MESSAGE", "kent", []);
     Status::with_error_details(Code::InvalidArgument, message, details)
 }
@@ -84,22 +87,29 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// A codec that passes encoded messages through unchanged.
+/// A codec that passes encoded messages through unchanged. It decodes only one message: for the server, of methods
+/// without streams of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BytesCodec;
+
+/// The decoder of [`BytesCodec`].
+#[derive(Debug, Default)]
+pub struct OneMessage {
+    is_read: bool,
+}
 
 impl Codec for BytesCodec {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
-    type Decoder = Self;
+    type Decoder = OneMessage;
 
     fn encoder(&mut self) -> Self {
         Self
     }
 
-    fn decoder(&mut self) -> Self {
-        Self
+    fn decoder(&mut self) -> OneMessage {
+        OneMessage::default()
     }
 }
 
@@ -117,7 +127,7 @@ impl Encoder for BytesCodec {
     }
 }
 
-impl Decoder for BytesCodec {
+impl Decoder for OneMessage {
     type Item = Bytes;
     type Error = Status;
 
@@ -126,6 +136,9 @@ impl Decoder for BytesCodec {
     }
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        if mem::replace(&mut self.is_read, true) {
+            return Err(refused("there is more than one message, but this method takes only one".to_owned()));
+        }
         Ok(Some(buf.copy_to_bytes(buf.remaining())))
     }
 }

@@ -5,6 +5,7 @@ use kent_proto::v1::{
     ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
     allocate_stream_response::Outcome,
 };
+use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -177,4 +178,25 @@ async fn err_truncated_protobuf_does_not_stop_the_daemon() {
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert_eq!(status.get_details_error_info().expect("a reason").reason, "BAD_MESSAGE");
     daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");
+}
+
+#[tokio::test]
+async fn err_a_second_message_is_refused_and_nothing_is_done() {
+    use tonic::codegen::{http::uri::PathAndQuery, tokio_stream};
+
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let create = CreateRegionRequest { suffix_bits: Some(40), ..create("r") }.encode_to_vec();
+    for second in [create.clone(), vec![0xff, 0xff]] {
+        let mut raw = tonic::client::Grpc::new(daemon.channel());
+        raw.ready().await.expect("connected");
+        let messages = [create.clone(), second].map(super::raw::Bytes);
+        let path = PathAndQuery::from_static("/kent.v1.Regions/CreateRegion");
+        let request = tonic::Request::new(tokio_stream::iter(messages));
+        let status = raw.client_streaming(request, path, super::raw::BytesCodec).await.expect_err("two messages");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().starts_with("there is more than one message"), "{status}");
+    }
+    let get = GetRegionRequest { name: name("r") };
+    assert_eq!(daemon.regions().get_region(get).await.expect_err("not created").code(), Code::NotFound);
 }
