@@ -87,8 +87,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// A codec that passes encoded messages through unchanged. It decodes only one message: for the server, of methods
-/// without streams of requests.
+/// A codec that passes encoded messages through unchanged. Its decoder refuses a second message, so a server can use it
+/// only for methods that take one message, and a client only for methods that answer with one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BytesCodec;
 

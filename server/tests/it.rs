@@ -49,7 +49,6 @@ mod it {
     mod promises;
     mod proxy;
     mod python;
-    mod raw;
     mod recorder;
     mod redis;
     mod refusals;

@@ -104,21 +104,22 @@ impl Offload {
         self.methods.service()
     }
 
-    /// Answers a call.
+    /// Answers a call of this service.
     pub(super) fn call(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
-        let Some(method) = methods::known(request.uri().path()).strip_prefix(self.name()) else {
+        let known = methods::known(request.uri().path());
+        let Some((_, method)) = known.split_once('/') else {
             return Box::pin(future::ready(Ok(Status::new(Code::Unimplemented, "").into_http())));
         };
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             return Box::pin(future::ready(Ok(status::too_many(self.name(), CALLS_MAX).into_http())));
         };
-        let called = Called { methods: self.methods.clone(), method: method.trim_start_matches('/') };
+        let called = Called { methods: self.methods.clone(), method };
         let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
         let (is_stream, is_large) = (is_one_of(&STREAMS), is_one_of(&LARGE));
         let request = request.map(|body| Body::new(TimelyBody { body, timeout: None }));
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
-        let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
+        let of = Call::new(known, principal(&request), peer(&request));
         let of = of.with_trace(request.extensions().get().cloned());
         let bytes_max = self.bytes_max;
         let call = call::of(of, async move {

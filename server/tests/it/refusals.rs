@@ -1,9 +1,13 @@
 //! Invalid requests get a status that tells the caller how to correct them, and the daemon stays up.
 
-use kent_proto::v1::{
-    AddSubregionsRequest, AllocateRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, Encoding,
-    ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
-    allocate_stream_response::Outcome,
+use bytes::Bytes;
+use kent_proto::{
+    codec::BytesCodec,
+    v1::{
+        AddSubregionsRequest, AllocateRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, Encoding,
+        ExpandRegionRequest, GetRegionRequest, InspectRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
+        allocate_stream_response::Outcome,
+    },
 };
 use prost::Message;
 use tonic::{Code, Status};
@@ -171,9 +175,9 @@ async fn err_truncated_protobuf_does_not_stop_the_daemon() {
     let mut raw = tonic::client::Grpc::new(daemon.channel());
     raw.ready().await.expect("connected");
     // Field 1 announces 100 bytes of text but has two.
-    let truncated = super::raw::Bytes(vec![0x0a, 100, b'u', b'u']);
+    let truncated = Bytes::from(vec![0x0a, 100, b'u', b'u']);
     let path = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
-    let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::BytesCodec).await;
+    let refused = raw.unary(tonic::Request::new(truncated), path, BytesCodec).await;
     let status = refused.expect_err("not a message");
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     assert_eq!(status.get_details_error_info().expect("a reason").reason, "BAD_MESSAGE");
@@ -190,10 +194,10 @@ async fn err_a_second_message_is_refused_and_nothing_is_done() {
     for second in [create.clone(), vec![0xff, 0xff]] {
         let mut raw = tonic::client::Grpc::new(daemon.channel());
         raw.ready().await.expect("connected");
-        let messages = [create.clone(), second].map(super::raw::Bytes);
+        let messages = [create.clone(), second].map(Bytes::from);
         let path = PathAndQuery::from_static("/kent.v1.Regions/CreateRegion");
         let request = tonic::Request::new(tokio_stream::iter(messages));
-        let status = raw.client_streaming(request, path, super::raw::BytesCodec).await.expect_err("two messages");
+        let status = raw.client_streaming(request, path, BytesCodec).await.expect_err("two messages");
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().starts_with("there is more than one message"), "{status}");
     }

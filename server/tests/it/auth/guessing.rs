@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kent_proto::v1::CreateSpaceRequest;
+use bytes::Bytes;
+use kent_proto::{codec::BytesCodec, v1::CreateSpaceRequest};
 use prost::{
     Message,
     encoding::{self, WireType},
@@ -16,10 +17,7 @@ use tonic::{Request, Status, client::Grpc, codegen::http::uri::PathAndQuery};
 use tonic_types::StatusExt;
 
 use super::{Guarded, Holder};
-use crate::it::{
-    harness::data_dir,
-    raw::{Bytes, BytesCodec},
-};
+use crate::it::harness::data_dir;
 
 /// Returns all methods, with the descriptors of their request messages.
 fn methods() -> Vec<(String, DescriptorProto)> {
@@ -58,18 +56,18 @@ fn filled(request: &DescriptorProto, text: &str) -> Vec<u8> {
     bytes
 }
 
-async fn call(guarded: &Guarded, by: &Holder, method: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
+async fn call(guarded: &Guarded, by: &Holder, method: &str, message: Vec<u8>) -> Result<Bytes, Status> {
     let mut grpc = Grpc::new(guarded.daemon.channel());
     grpc.ready().await.expect("connected");
-    let mut request = Request::new(tokio_stream::once(Bytes(message)));
+    let mut request = Request::new(tokio_stream::once(Bytes::from(message)));
     *request.metadata_mut() = by.send(()).metadata().clone();
     let path: PathAndQuery = method.parse().expect("a path");
     let answers = grpc.streaming(request, path, BytesCodec).await?;
-    Ok(answers.into_inner().message().await?.map(|Bytes(answer)| answer).unwrap_or_default())
+    Ok(answers.into_inner().message().await?.unwrap_or_default())
 }
 
 /// Everything that a caller sees of an answer, with a fixed text in place of the name.
-fn seen(answer: Result<Vec<u8>, Status>, name: &str) -> String {
+fn seen(answer: Result<Bytes, Status>, name: &str) -> String {
     match answer {
         Ok(bytes) => {
             // The facts of a refusal in a stream come in any order, so the characters are sorted before the comparison.
