@@ -148,9 +148,10 @@ impl SlotPlan {
         Self { slot, guard: held.version, record, start: Some(held.value.reserved_until) }
     }
 
-    /// Returns a plan that reserves the slot's ticks through `until` for nobody, or `None` if they are reserved already
-    /// and `fences` is false. The plan also fences the daemon that holds the slot: it cannot extend its window, and has to
-    /// take a slot again. A new slot's record is made from `nobody` and `random`: see [`SlotRecord::unheld`].
+    /// Returns a plan that reserves the slot's ticks through `until`, so that no daemon issues them, or `None` if they are
+    /// reserved already and `fences` is false. The plan also fences the daemon that holds the slot: it cannot extend its
+    /// window, and has to take a slot again. A new slot's record is made from `nobody` and `random`: see
+    /// [`SlotRecord::unheld`].
     pub fn reserve(
         slot: Slot,
         read: Option<Stored<SlotRecord>>,

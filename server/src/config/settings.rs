@@ -125,7 +125,7 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         connections: usize = "10_000" ["1" to "1_000_000"], "KENT_CONNECTIONS" "COUNT":
             "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
-             The Redis port takes as many in addition, and the HTTP port as many, but at most 1_000";
+             The Redis port accepts the same number in addition, and so does the HTTP port, but at most 1_000";
         #[arg(value_parser = parse_whole::<usize>)]
         connections_per_address: usize = "1_000" ["1" to "1_000_000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
             "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::transport::{connection::Connection, handshake};
 
-/// The number of bytes for which the connection has room when it reads. More commands stay in the system's buffers.
+/// The minimum free capacity of the input buffer before a read, in bytes.
 const READ_BYTES: usize = 4096;
 
 /// The number of bytes of replies after which they are written, before the next command is run. A caller that does not

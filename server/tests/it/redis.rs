@@ -131,6 +131,13 @@ async fn start(data: &Path) -> Daemon {
     with_regions(Daemon::spawn(kentd(data).args(OPEN))).await
 }
 
+/// A daemon that requires credentials.
+async fn start_guarded(data: &Path) -> Guarded {
+    let Guarded { daemon, admin } = Guarded::start(data).await;
+    daemon.kill();
+    Guarded { daemon: Daemon::spawn(guarded(data).args(OPEN)), admin }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_incr_counts_and_get_shows_the_last_identifier() {
     let data = data_dir();
@@ -452,9 +459,7 @@ async fn ok_and_err_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_budgets_and_limits() {
     let data = data_dir();
-    let Guarded { daemon, admin } = Guarded::start(data.path()).await;
-    daemon.kill();
-    let guarded = Guarded { daemon: Daemon::spawn(guarded(data.path()).args(OPEN)), admin };
+    let guarded = start_guarded(data.path()).await;
     guarded.create(&guarded.admin.clone(), "orders").await.expect("created");
     let token = async |limits: CallerLimits, budgets: &[(&str, u64)]| {
         let new = CreateTokenRequest {
@@ -501,9 +506,7 @@ async fn ok_budgets_and_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn err_slow_callers_lose_their_connection() {
     let data = data_dir();
-    let Guarded { daemon, admin } = Guarded::start(data.path()).await;
-    daemon.kill();
-    let guarded = Guarded { daemon: Daemon::spawn(guarded(data.path()).args(OPEN)), admin };
+    let guarded = start_guarded(data.path()).await;
     let [mut idle, mut slow, mut known] = [(); 3].map(|()| Raw::connect(&guarded.daemon));
     for redis in [&mut slow, &mut known] {
         assert_eq!(redis.ask(&format!("AUTH {}", guarded.admin.secret)), simple("OK"));
