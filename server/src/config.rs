@@ -9,7 +9,6 @@ mod misspelt;
 mod origins;
 mod otlp;
 mod paths;
-mod patterns;
 mod settings;
 mod tls;
 
@@ -21,25 +20,26 @@ use std::{
 };
 
 use kent_access::Limits;
+use kent_engine::{
+    audit::{AuditTo, Rotation},
+    engine::EngineSettings,
+    grant::Limits as GrantLimits,
+};
 use kent_ids::grouped;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, SCHEMA};
 use kent_tls::Certificates;
+use kent_transport::tls::TlsFiles;
 use tonic::codegen::http::Uri;
-
-use crate::{
-    audit::{AuditTo, Rotation},
-    transport::tls::TlsFiles,
-};
 
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
+pub use kent_engine::patterns::RegionPatterns;
 pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
 pub use listen::{Listen, ListenAddress};
 pub(crate) use misspelt::{is_list, misspelt_variables};
 pub use origins::Origins;
 pub(crate) use otlp::Collector;
-pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;
 
@@ -168,31 +168,32 @@ impl Config {
         })
     }
 
-    /// The tolerance and the window of the clock.
-    pub fn clock(&self) -> ClockPolicy {
-        let Values { clock_tolerance, window, .. } = self.set;
-        ClockPolicy { tolerance: clock_tolerance.0, window_last: window.0, ..ClockPolicy::default() }
-    }
-
-    /// The largest jump of the clock and the longest absence that the daemon accepts without an operator's
-    /// confirmation.
-    pub fn trust(&self) -> TrustPolicy {
-        TrustPolicy { jump_max: self.set.clock_jump.0, absence_max: self.set.absence.0 }
-    }
-
-    /// The smallest and the largest size of a chunk, in suffixes.
-    pub fn chunk(&self) -> Chunk {
-        Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
+    /// The settings of the engine.
+    pub fn engine(&self) -> EngineSettings {
+        let set = &self.set;
+        EngineSettings {
+            requires_auth: set.auth == AuthMode::Required,
+            caller_limits: self.limits,
+            grant_limits: GrantLimits { lease_count: set.lease_count, packed_bytes: set.packed_bytes },
+            streams: set.streams,
+            chunk: Chunk { min: set.chunk_min, max: set.chunk_max },
+            clock: ClockPolicy {
+                tolerance: set.clock_tolerance.0,
+                window_last: set.window.0,
+                ..ClockPolicy::default()
+            },
+            trust: TrustPolicy { jump_max: set.clock_jump.0, absence_max: set.absence.0 },
+            requests: RequestPolicy { retention: set.request_retention.0, undated_max: set.requests_max },
+            series_on_demand: set.series_on_demand,
+            history_keep: set.history_keep,
+            metrics_regions: self.metrics_regions.clone(),
+            schema: self.schema,
+        }
     }
 
     /// The size at which an audit file is full, and the number of files to keep.
     pub fn audit_rotation(&self) -> Rotation {
         Rotation { bytes: self.set.audit_bytes, files: self.set.audit_files }
-    }
-
-    /// Returns the retention of request IDs, and the maximum number of request IDs that do not expire.
-    pub fn requests(&self) -> RequestPolicy {
-        RequestPolicy { retention: self.set.request_retention.0, undated_max: self.set.requests_max }
     }
 }
 
@@ -304,8 +305,9 @@ impl fmt::Display for Config {
 mod tests {
     use std::time::Duration;
 
+    use kent_engine::host::touch::WINDOW_MAX;
+
     use super::*;
-    use crate::host::touch::WINDOW_MAX;
 
     #[track_caller]
     fn check_err(toml: &str, expected: &str) {
@@ -320,8 +322,9 @@ mod tests {
         let again: Settings = toml::from_str(&config.to_string()).expect("reads back");
         assert_eq!(Config::check(again).expect("valid").to_string(), config.to_string());
         assert_eq!(config.set.listen.to_string(), "127.0.0.1:7600");
-        assert_eq!((config.clock(), config.trust()), (ClockPolicy::default(), TrustPolicy::default()));
-        assert_eq!((config.chunk(), config.requests()), (Chunk::default(), RequestPolicy::default()));
+        let engine = config.engine();
+        assert_eq!((engine.clock, engine.trust), (ClockPolicy::default(), TrustPolicy::default()));
+        assert_eq!((engine.chunk, engine.requests), (Chunk::default(), RequestPolicy::default()));
     }
 
     #[test]

@@ -9,12 +9,37 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use kent_engine::{
+    engine::{Engine, Place},
+    host::{
+        Environment,
+        clock::{Clock, SystemClock},
+        entropy::{self, Entropy, SystemEntropy},
+        process::open_files_max,
+        tasks::{Calls, Tasks},
+        trace::Traces,
+        watched::{StoreMetrics, Watched},
+    },
+    records::{failure::LoadError, founding},
+};
 use kent_proto::v1::{
     AccessMethods, AdminMethods, CodecMethods, LayoutsMethods, RegionsMethods, allocator_server::AllocatorServer,
 };
 use kent_store::{
     ArchiveError, Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions,
     SledStore, Store, StoreId,
+};
+use kent_transport::{
+    admission::{Admission, Limits},
+    allocator::AllocatorService,
+    calls::CallMetrics,
+    handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
+    lanes::Lanes,
+    listen::{Listeners, SocketError, UnixSocket},
+    meters::PortsMetrics,
+    offload::Offload,
+    port::{GrpcPort, Port},
+    tls::{POLL, Tls, TlsError},
 };
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
@@ -25,36 +50,12 @@ use tracing::{error, info, warn};
 
 use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
-    engine::{Engine, Place},
-    gateway::{Gateway, GrpcPort, Options},
-    host::{
-        Environment,
-        clock::{Clock, SystemClock},
-        entropy::{self, Entropy, SystemEntropy},
-        process::open_files_max,
-        tasks::{Calls, Tasks},
-        trace::Traces,
-        watched::{StoreMetrics, Watched},
-    },
+    gateway::{Gateway, Options},
     http::{self, Stage},
     maintenance::witness::{Claim, Witness, WitnessError},
     node::Node,
-    recording,
-    records::{failure::LoadError, founding},
-    redis,
-    service::{AccessService, AdminService, AllocatorService, CodecService, LayoutsService, RegionsService},
-    transport::{
-        admission::{Admission, Limits},
-        calls::CallMetrics,
-        handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
-        lanes::Lanes,
-        listen::{Listeners, SocketError, UnixSocket},
-        meters::PortsMetrics,
-        offload::Offload,
-        port::Port,
-        tls::{POLL, Tls, TlsError},
-        workers::Workers,
-    },
+    recording, redis,
+    service::{AccessService, CodecService, LayoutsService},
 };
 
 /// A running daemon.
@@ -268,12 +269,12 @@ impl Daemon {
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or(first_address);
         let directories = directories(&config);
-        let place = Place { kind, location, address: address.clone(), directories, tls: tls.clone() };
+        let place = Place { kind, location, address: address.clone(), directories };
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let sources: (Arc<dyn Clock>, Arc<dyn Entropy>) = (clock.clone(), entropy.clone());
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
-        let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
+        let node = Node::start_at(place, tls.clone(), environment, &config, Tasks::with_calls(&calls)).await?;
         stage.set_doing("waiting for a slot".to_owned());
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
         let traces = config.collector.as_ref().map(|collector| {
@@ -312,7 +313,7 @@ impl Daemon {
         }
         let (port, allocator) = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
         if let (Some(sockets), Some(handshakes), Some(lanes)) = (redis, for_redis, redis_lanes) {
-            let services = redis::Services::new(daemon.node.engine().clone(), port.clone().through("redis"));
+            let services = redis::Services::new(daemon.node.engine().clone(), port.through("redis"));
             let stop = daemon.ports.stopping().clone();
             daemon.ports.spawn("Redis port", redis::serve(sockets, handshakes, services.into(), lanes, stop));
         }
@@ -412,11 +413,11 @@ impl Daemon {
             // The reflection client of Python's gRPC package speaks only this older version.
             .add_service(reflection().build_v1alpha()?);
         let services = vec![
-            Offload::new(RegionsMethods::new(RegionsService::new(engine.clone())), max, tasks),
+            Offload::new(RegionsMethods::new(self.node.regions()), max, tasks),
             Offload::new(LayoutsMethods::new(LayoutsService::new(engine.clone())), max, tasks),
             Offload::new(CodecMethods::new(CodecService::new(engine.clone())), max, tasks),
             Offload::new(AccessMethods::new(AccessService::new(engine.clone())), max, tasks),
-            Offload::new(AdminMethods::new(AdminService::new(engine.clone())), max, tasks),
+            Offload::new(AdminMethods::new(self.node.admin()), max, tasks),
         ];
         let service = Arc::new(AllocatorService::new(engine.clone(), self.traces.is_some()));
         let allocator =
@@ -424,7 +425,7 @@ impl Daemon {
         let (auth, traces) = (engine.auth().clone(), self.traces.clone());
         let port = Port::new(allocator, (services, routes.routes()), (auth, clock), calls, traces);
         let closing = self.ports.stopping().clone();
-        let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
+        let workers = port.start(config.threads, &transport(), &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
         self.ports.spawn("gRPC port", async move { workers.accept(listeners, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());

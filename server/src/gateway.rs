@@ -33,23 +33,18 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
-use kent_proto::v1::allocator_server::AllocatorServer;
+use kent_engine::{
+    host::{clock::Clock, entropy::Entropy, tasks::Tasks},
+    status,
+};
+use kent_transport::{allocator::AllocatorService, peer::Peer, port::InnerPort};
 use prost_reflect::DescriptorError;
 use tonic::codegen::Service;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, ServiceExt};
 
 use self::{call::Calls, console::Sessions, methods::Methods};
-use crate::{
-    config::Origins,
-    host::{clock::Clock, entropy::Entropy, tasks::Tasks},
-    service::AllocatorService,
-    status,
-    transport::{peer::Peer, port::Port},
-};
-
-/// The dispatcher of the gRPC port.
-pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
+use crate::config::Origins;
 
 /// The API on the HTTP port.
 #[derive(Clone)]
@@ -67,7 +62,7 @@ struct Parts {
 struct Shared {
     calls: Calls,
     methods: Methods,
-    web: GrpcWebService<GrpcPort>,
+    web: GrpcWebService<InnerPort>,
     /// The OpenAPI document, built when it is first requested.
     document: OnceLock<Bytes>,
     sessions: Arc<Sessions>,
@@ -118,7 +113,7 @@ impl Gateway {
     ///
     /// If the descriptors of the protocol are not valid.
     pub(crate) fn new(
-        (port, allocator): (GrpcPort, Arc<AllocatorService>),
+        (port, allocator): (InnerPort, Arc<AllocatorService>),
         options: Options,
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
         tasks: Tasks,

@@ -24,6 +24,19 @@ use hyper_util::{
     server::conn::auto,
 };
 use kent_access::Action;
+use kent_engine::{
+    auth::{self, Asked, Denied},
+    engine::Engine,
+    host::address::Address,
+    metrics::Exposition,
+};
+use kent_transport::{
+    connection::Connection,
+    handshake::Handshakes,
+    lanes::Lanes,
+    listen::Socket,
+    peer::{Peer, authorization, on_behalf_of},
+};
 use tokio::{
     net::TcpListener,
     select,
@@ -35,20 +48,7 @@ use tonic::transport::server::Connected;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use crate::{
-    auth::{self, Asked, Denied},
-    engine::Engine,
-    gateway::{self, Gateway},
-    host::address::Address,
-    metrics::Exposition,
-    transport::{
-        connection::Connection,
-        handshake::Handshakes,
-        lanes::Lanes,
-        listen::Socket,
-        peer::{Peer, authorization, on_behalf_of},
-    },
-};
+use crate::gateway::{self, Gateway};
 
 /// The stage of the daemon's start. The startup code sets the stage, and the HTTP port reads it.
 #[derive(Clone, Debug)]

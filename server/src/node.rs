@@ -4,20 +4,25 @@
 
 use std::sync::Arc;
 
-use kent_proto::v1::{admin_server::Admin, allocator_server::Allocator, regions_server::Regions};
-
-use crate::{
-    config::Config,
+use kent_engine::{
     engine::{Engine, Place},
     host::{Environment, tasks::Tasks},
     records::failure::LoadError,
-    service::{AdminService, AllocatorService, RegionsService},
+};
+use kent_proto::v1::{admin_server::Admin, allocator_server::Allocator, regions_server::Regions};
+use kent_transport::{allocator::AllocatorService, tls::Tls};
+
+use crate::{
+    config::Config,
+    service::{AdminService, RegionsService},
 };
 
 /// A running daemon without ports.
 #[derive(Debug)]
 pub struct Node {
     engine: Arc<Engine>,
+    /// The certificates of the ports.
+    tls: Option<Tls>,
     tasks: Tasks,
 }
 
@@ -28,26 +33,22 @@ impl Node {
     ///
     /// [`LoadError`] if the state cannot be loaded, for example because a record is damaged.
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
-        let place = Place {
-            kind: "simulated",
-            location: String::new(),
-            address: String::new(),
-            directories: Vec::new(),
-            tls: None,
-        };
-        Self::start_at(place, environment, config, Tasks::new()).await
+        let place =
+            Place { kind: "simulated", location: String::new(), address: String::new(), directories: Vec::new() };
+        Self::start_at(place, None, environment, config, Tasks::new()).await
     }
 
-    /// Like [`Node::start`], with a description of the store and with the caller's tasks.
+    /// Like [`Node::start`], with a description of the store, the certificates of the ports, and the caller's tasks.
     pub(crate) async fn start_at(
         place: Place,
+        tls: Option<Tls>,
         environment: Environment,
         config: &Config,
         tasks: Tasks,
     ) -> Result<Self, LoadError> {
-        let engine = Engine::load(environment, config, place, &tasks).await;
+        let engine = Engine::load(environment, config.engine(), place, &tasks).await;
         match engine {
-            Ok(engine) => Ok(Self { engine, tasks }),
+            Ok(engine) => Ok(Self { engine, tls, tasks }),
             Err(error) => {
                 tasks.stop().await;
                 Err(error)
@@ -77,7 +78,7 @@ impl Node {
 
     /// The service for operators.
     pub fn admin(&self) -> impl Admin + use<> {
-        AdminService::new(self.engine.clone())
+        AdminService::new(self.engine.clone(), self.tls.clone())
     }
 
     /// Whether a failed task or a broken invariant has stopped the node.
@@ -98,3 +99,6 @@ impl Node {
         self.tasks.stop().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

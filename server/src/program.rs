@@ -8,20 +8,22 @@ mod supervision;
 use std::{env, future, io, process::ExitCode};
 
 use anstyle::AnsiColor;
+use kent_engine::{
+    audit::{Audit, By, Event, Outcome},
+    causes::chain,
+    host::{
+        clock::{Clock, SystemClock},
+        flight,
+    },
+};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
 use crate::{
     args::{Args, Command},
-    audit::{Audit, By, Event, Outcome},
-    causes::chain,
     config::{Config, LogFormat, misspelt_variables},
     daemon::Daemon,
-    host::{
-        clock::{Clock, SystemClock},
-        flight,
-    },
     telemetry,
 };
 

@@ -3,15 +3,14 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::time;
-use tokio_util::sync::CancellationToken;
-
-use crate::{
+use kent_engine::{
     engine::Engine,
     figures::{OtherFigures, OwnFigures, Second, SourceFigures},
     host::{latency::Observed, watched::StoreMetrics},
     metrics::SourceTotals,
 };
+use tokio::time;
+use tokio_util::sync::CancellationToken;
 
 /// The interval between two records.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -21,25 +21,23 @@ use std::{
     time::Duration,
 };
 
+use kent_engine::{engine::Engine, host::address::Address};
+use kent_transport::{
+    allocator::AllocatorService, connection::Connection, handshake::Handshakes, lanes::Lanes, listen::Socket,
+    port::InnerPort,
+};
 use tokio::{net::TcpListener, select, sync::mpsc, time};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 use tracing::warn;
 
 use self::session::Session;
-use crate::{
-    engine::Engine,
-    gateway::GrpcPort,
-    host::address::Address,
-    service::AllocatorService,
-    transport::{connection::Connection, handshake::Handshakes, lanes::Lanes, listen::Socket},
-};
 
 /// The services behind the port.
 pub(crate) struct Services {
     engine: Arc<Engine>,
     /// Answers all calls except those for identifiers.
-    port: GrpcPort,
+    port: InnerPort,
     /// Issues runs of integers.
     integers: AllocatorService,
     /// The number of the last connection.
@@ -51,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 impl Services {
     /// `port` answers the calls that read regions.
-    pub(crate) fn new(engine: Arc<Engine>, port: GrpcPort) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, port: InnerPort) -> Self {
         let integers = AllocatorService::of_integers(engine.clone());
         Self { engine, port, integers, connections: AtomicI64::new(0) }
     }

@@ -2,10 +2,8 @@
 
 mod access;
 mod admin;
-mod allocator;
 mod asks;
 mod audited;
-mod callers;
 mod classify;
 mod codec;
 mod console;
@@ -20,8 +18,6 @@ mod watch;
 
 pub(crate) use access::AccessService;
 pub(crate) use admin::AdminService;
-pub(crate) use allocator::AllocatorService;
-pub(crate) use callers::identify;
 pub(crate) use codec::CodecService;
 pub(crate) use layouts::LayoutsService;
 pub(crate) use regions::RegionsService;

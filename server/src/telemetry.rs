@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use kent_engine::audit::{Audit, AuditTo, By, Event, Outcome, Rotation};
 use thiserror::Error;
 use tracing::{Subscriber, info};
 use tracing_subscriber::{
@@ -22,10 +23,7 @@ use tracing_subscriber::{
 pub(crate) use self::level::{Change, Filters, change};
 use self::repeats::Limited;
 pub(crate) use self::repeats::Repeats;
-use crate::{
-    audit::{Audit, AuditTo, By, Event, Outcome, Rotation},
-    config::{Config, LogFormat},
-};
+use crate::config::{Config, LogFormat};
 
 /// Why the logs cannot be written.
 #[derive(Debug, Error)]
@@ -163,12 +161,13 @@ mod tests {
 
     #[test]
     fn ok_levels_alone_and_for_modules() {
-        for filter in ["info", "WARN", "off", "kentd=debug,tonic=warn", "info, kentd::tables=trace"] {
+        for filter in ["info", "WARN", "off", "kent=debug,tonic=warn", "info, kent_engine::tables=trace"] {
             assert!(parse_filter(filter).is_ok(), "{filter}");
         }
-        let spaced = parse_filter("info, kentd=debug").expect("valid");
+        let spaced = parse_filter("info, kent=debug").expect("valid");
         assert!(
-            spaced.would_enable("kentd", &tracing::Level::DEBUG) && !spaced.would_enable("h2", &tracing::Level::DEBUG)
+            spaced.would_enable("kent_engine", &tracing::Level::DEBUG)
+                && !spaced.would_enable("h2", &tracing::Level::DEBUG)
         );
     }
 

@@ -106,10 +106,10 @@ mod tests {
             ("debug", "debug", "debug; `kent log-level --reset` returns to info\n"),
             ("info", "debug", "info (before: debug)\n"),
             (
-                "kentd=debug",
+                "kent=debug",
                 "info",
-                "kentd=debug (before: info); `kent log-level --reset` returns to info\n\
-                 nothing else is logged; to log the other modules too: kent log-level info,kentd=debug\n",
+                "kent=debug (before: info); `kent log-level --reset` returns to info\n\
+                 nothing else is logged; to log the other modules too: kent log-level info,kent=debug\n",
             ),
         ] {
             let [filter, previous, configured] = [filter, previous, "info"].map(str::to_owned);

@@ -3,9 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use kent_tls::{CertificateError, Unfit};
+use kent_transport::tls::TlsError;
 use thiserror::Error;
-
-use crate::transport::tls::TlsError;
 
 /// Why the settings are rejected.
 #[derive(Debug, Error)]

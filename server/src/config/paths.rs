@@ -3,9 +3,9 @@
 use std::{any::TypeId, path::PathBuf};
 
 use clap::{Arg, builder::ValueParser};
+use kent_engine::audit::AuditTo;
 
 use super::{ConfigError, Settings, misspelt};
-use crate::audit::AuditTo;
 
 /// Rejects an empty path, which would mean the working directory, and a path that begins with `~`, which only shells
 /// expand.

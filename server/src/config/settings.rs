@@ -4,6 +4,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
+use kent_engine::{audit::AuditTo, patterns::RegionPatterns};
 use kent_ids::grouped;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +17,8 @@ use super::{
     },
     listen::Listen,
     origins::Origins,
-    patterns::RegionPatterns,
     tls::TlsSettings,
 };
-use crate::audit::AuditTo;
 
 /// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
 macro_rules! settings {
@@ -214,7 +213,7 @@ settings! {
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
             "Format of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":
-            "What to log, such as `info` or `kentd=debug,tonic=warn`";
+            "What to log, such as `info` or `kent=debug,tonic=warn`";
     }
     "Traces" {
         otlp: String, "KENT_OTLP" "URL":

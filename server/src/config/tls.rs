@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use kent_transport::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
 
 use super::error::ConfigError;
-use crate::transport::tls::TlsFiles;
 
 /// The settings for TLS.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]

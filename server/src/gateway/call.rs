@@ -8,9 +8,16 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery},
 };
 use bytes::Bytes;
+use kent_engine::status;
 use kent_proto::{
     codec::BytesCodec,
     v1::{self, AllocateRequest, allocator_server::Allocator},
+};
+use kent_transport::{
+    allocator::AllocatorService,
+    issued::{Issued, TakesIssued},
+    peer::Peer,
+    port::InnerPort,
 };
 use prost::Message;
 use tokio::{
@@ -19,20 +26,10 @@ use tokio::{
 };
 use tonic::{Status, client::Grpc, codegen::http::header::AUTHORIZATION, metadata::MetadataMap};
 
-use super::GrpcPort;
-use crate::{
-    service::AllocatorService,
-    status,
-    transport::{
-        issued::{Issued, TakesIssued},
-        peer::Peer,
-    },
-};
-
 /// Calls the services.
 #[derive(Clone)]
 pub(super) struct Calls {
-    port: GrpcPort,
+    port: InnerPort,
     /// The service to which the port passes calls for identifiers.
     allocator: Arc<AllocatorService>,
     /// The maximum size of a request, in bytes.
@@ -99,7 +96,7 @@ impl From {
 }
 
 impl Calls {
-    pub(super) fn new(port: GrpcPort, allocator: Arc<AllocatorService>, bytes_max: usize) -> Self {
+    pub(super) fn new(port: InnerPort, allocator: Arc<AllocatorService>, bytes_max: usize) -> Self {
         Self { port, allocator, bytes_max, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 

@@ -6,6 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use kent_engine::status;
 use tonic::Status;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     methods::{Method, Methods, Unary},
     requests, texts,
 };
-use crate::status;
 
 /// The encoding of a call's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,10 +17,15 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use kent_engine::{
+    audit::{By, Event, Outcome},
+    status,
+};
 use kent_proto::{
     model::Invalid,
     v1::{Principal, WhoAmIRequest},
 };
+use kent_transport::peer::{Peer, on_behalf_of};
 use serde::{Deserialize, Serialize};
 use tonic::Status;
 
@@ -30,11 +35,6 @@ use super::{
     Shared,
     call::From,
     failure::{self, Form},
-};
-use crate::{
-    audit::{By, Event, Outcome},
-    status,
-    transport::peer::{Peer, on_behalf_of},
 };
 
 /// The header that the console sends with each request.

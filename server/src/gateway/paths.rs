@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use kent_engine::{grant::TEXTS_MAX, status};
 use kent_ids::Uuid;
 use kent_proto::{
     model::{Classified, Invalid, space_name},
@@ -31,7 +32,6 @@ use super::{
     failure::{self, Form},
     json, texts,
 };
-use crate::{grant::TEXTS_MAX, status};
 
 /// The short paths.
 pub(super) fn router() -> Router<Arc<Shared>> {

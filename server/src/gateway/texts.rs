@@ -2,8 +2,7 @@
 //! because encoding and decoding a message would take longer than the grant.
 
 use kent_proto::model::{fence, for_each_spelled, for_each_text};
-
-use crate::transport::issued::{Form, Issued};
+use kent_transport::issued::{Form, Issued};
 
 /// The memory to reserve for an identifier with its separators, in bytes; it suffices for a UUID, the longest common
 /// identifier.

@@ -14,17 +14,16 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
+use kent_engine::{
+    engine::Engine,
+    records::{failure::StoreFailure, keys, schema::schema_in_force},
+};
 use kent_ids::UnixNanos;
 use kent_proto::v1::{BackupPart, backup_part};
 use kent_store::{Key, Pages, ReadError, SCHEMA, Unavailable};
 use prost::Message;
 use thiserror::Error;
 use tokio::{sync::OwnedSemaphorePermit, time};
-
-use crate::{
-    engine::Engine,
-    records::{failure::StoreFailure, keys, schema::schema_in_force},
-};
 
 /// After each page, the backup pauses for this multiple of the time that reading the page took, so that it uses at most
 /// a quarter of the store's time.

@@ -9,16 +9,15 @@ use std::{
 };
 
 use futures_util::future::join;
-use kent_store::{Servers, SledSizes};
-use rustix::fs::statvfs;
-use tokio::time;
-
-use crate::{
+use kent_engine::{
     engine::Engine,
     fill::Fill,
     host::{clock::Clock, process::ProcessUse},
-    transport::tls::Tls,
 };
+use kent_store::{Servers, SledSizes};
+use kent_transport::tls::Tls;
+use rustix::fs::statvfs;
+use tokio::time;
 
 /// The measurements of what the daemon depends on.
 #[derive(Debug)]
@@ -69,7 +68,7 @@ const BLOCK_BYTES: usize = 4096;
 const FULL_FIRST: usize = 3;
 
 /// Measures what the daemon depends on. Takes up to six seconds.
-pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
+pub(crate) async fn measure(engine: &Arc<Engine>, tls: Option<&Tls>) -> Measured {
     let (directories, servers) = join(directories(engine), engine.store().servers()).await;
     let sizes = directories.iter().find(|directory| directory.setting == DATA);
     Measured {
@@ -78,13 +77,13 @@ pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
         servers,
         process: ProcessUse::read(),
         full_first: engine.full_first(FULL_FIRST),
-        certificates: certificates(engine),
+        certificates: certificates(engine, tls),
     }
 }
 
-fn certificates(engine: &Engine) -> Vec<(&'static str, PathBuf, f64)> {
+fn certificates(engine: &Engine, tls: Option<&Tls>) -> Vec<(&'static str, PathBuf, f64)> {
     let now = engine.clock().wall().get() as f64 / 1e9; // OK because seconds need no more precision
-    let ends = engine.place().tls.iter().flat_map(Tls::ends);
+    let ends = tls.into_iter().flat_map(Tls::ends);
     ends.map(|(setting, path, end)| (setting, path, end.as_secs_f64() - now)).collect()
 }
 
@@ -149,8 +148,9 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
+    use kent_engine::host::clock::SystemClock;
+
     use super::*;
-    use crate::host::clock::SystemClock;
 
     #[test]
     fn ok_a_measurement_leaves_nothing_behind() {

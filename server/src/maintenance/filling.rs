@@ -8,17 +8,16 @@
 
 use std::collections::BTreeMap;
 
+use kent_engine::{
+    host::entropy::{self, Entropy},
+    records::{failure::StoreFailure, keys},
+};
 use kent_proto::stored::Malformed;
 use kent_store::{
     CommitError, KEY_BYTES_MAX, Key, Store, StoreId, TXN_BYTES_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned,
 };
 use thiserror::Error;
 use tokio::time::{self, Duration};
-
-use crate::{
-    host::entropy::{self, Entropy},
-    records::{failure::StoreFailure, keys},
-};
 
 /// A marked store, and the records to write.
 #[derive(Debug)]

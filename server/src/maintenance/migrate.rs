@@ -11,6 +11,18 @@ use std::{
 };
 
 use clap::Args;
+use kent_engine::{
+    audit::AuditArgs,
+    host::{
+        clock::{Clock, SystemClock},
+        entropy::{self, Entropy, SystemEntropy},
+    },
+    records::{
+        failure::StoreFailure,
+        founding::{self, NotWhole},
+        keys,
+    },
+};
 use kent_ids::UnixNanos;
 use kent_store::{
     ArchiveError, EtcdAddress, EtcdOpenError, EtcdOptions, EtcdStore, Key, OpenError, SCHEMA, SledOptions, SledStore,
@@ -19,21 +31,11 @@ use kent_store::{
 use thiserror::Error;
 
 use crate::{
-    audit::AuditArgs,
     config::{ConfigError, EtcdSettings},
-    host::{
-        clock::{Clock, SystemClock},
-        entropy::{self, Entropy, SystemEntropy},
-    },
     maintenance::{
         filling::{self, FillError, Filling},
         restore::{Copy, Restore, RestoreError},
         witness::{Witness, WitnessError},
-    },
-    records::{
-        failure::StoreFailure,
-        founding::{self, NotWhole},
-        keys,
     },
 };
 

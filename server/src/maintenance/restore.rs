@@ -21,6 +21,18 @@ use std::{
 };
 
 use clap::Args;
+use kent_engine::{
+    audit::AuditArgs,
+    host::{
+        clock::{Clock, SystemClock},
+        entropy::{self, Entropy, SystemEntropy},
+    },
+    records::{
+        failure::StoreFailure,
+        founding::{self, NotWhole},
+        keys,
+    },
+};
 use kent_ids::{Source, UnixNanos, UnixSeconds};
 use kent_issue::Lapse;
 use kent_proto::stored::{self, Malformed, Restored};
@@ -29,21 +41,11 @@ use kent_store::{Archiving, Key, OpenError, SledOptions, SledStore, Store, Store
 use thiserror::Error;
 
 use crate::{
-    audit::AuditArgs,
     config::Span,
-    host::{
-        clock::{Clock, SystemClock},
-        entropy::{self, Entropy, SystemEntropy},
-    },
     maintenance::{
         archive::{self, FromArchive, NotRestored},
         backup::{self, Backup, BadBackup},
         filling::{self, FillError, Filling},
-    },
-    records::{
-        failure::StoreFailure,
-        founding::{self, NotWhole},
-        keys,
     },
 };
 

@@ -23,13 +23,12 @@ use std::{
     time::Duration,
 };
 
+use kent_engine::records::{failure::StoreFailure, keys};
 use kent_store::{CommitError, Key, Store, StoreId, Txn, Version};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time;
 use tracing::{info, warn};
-
-use crate::records::{failure::StoreFailure, keys};
 
 /// The directory of a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]

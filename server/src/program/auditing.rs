@@ -2,10 +2,9 @@
 
 use std::{env, future::Future};
 
-use crate::{
-    audit::{Audit, AuditArgs, By, Event, Outcome, Rotation},
-    telemetry::{self, NoLogs},
-};
+use kent_engine::audit::{Audit, AuditArgs, By, Event, Outcome, Rotation};
+
+use crate::telemetry::{self, NoLogs};
 
 /// Runs a command, and records its start and its outcome in the audit log. If the log cannot be opened, the command
 /// does not run.

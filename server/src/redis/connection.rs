@@ -3,6 +3,7 @@
 use std::{future, io, pin::Pin, time::Duration};
 
 use bytes::BytesMut;
+use kent_transport::{connection::Connection, handshake};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     select, task,
@@ -17,7 +18,6 @@ use super::{
     request::{self, Request},
     session::Session,
 };
-use crate::transport::{connection::Connection, handshake};
 
 /// The minimum free capacity of the input buffer before a read, in bytes.
 const READ_BYTES: usize = 4096;

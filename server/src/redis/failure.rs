@@ -38,8 +38,9 @@ fn code(status: &Status, reason: &str) -> &'static str {
 mod tests {
     use kent_proto::model::Invalid;
 
+    use kent_engine::{error::AllocateError, status};
+
     use super::*;
-    use crate::{error::AllocateError, status};
 
     #[test]
     fn ok_errors_have_a_code_and_the_reason() {

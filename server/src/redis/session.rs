@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kent_engine::{auth::Asked, grant::integers, status};
 use kent_ids::Source;
 use kent_proto::{
     model::{Invalid, region_name},
     v1::{AllocateRequest, GetRegionRequest, allocator_server::Allocator, regions_client::RegionsClient},
 };
+use kent_transport::{issued::Issued, peer::Peer};
 use tonic::{
     Request, Status,
     codegen::http::{HeaderValue, header::AUTHORIZATION},
@@ -18,12 +20,6 @@ use super::{
     command::{Command, Secret},
     failure, issued,
     reply::{Reply, Version},
-};
-use crate::{
-    auth::Asked,
-    grant::integers,
-    status,
-    transport::{issued::Issued, peer::Peer},
 };
 
 /// The state of a connection.

@@ -5,6 +5,13 @@ mod budgets;
 use std::sync::Arc;
 
 use kent_access::{Limits, Right, Role, Token, TokenId};
+use kent_engine::{
+    access::{Access, AccessError, NewToken, RoleParts},
+    audit::{Event, Outcome},
+    cluster::Unconfirmed,
+    engine::Engine,
+    status,
+};
 use kent_proto::{
     model::{self, Invalid},
     v1::{
@@ -15,19 +22,10 @@ use kent_proto::{
     },
 };
 use kent_store::Version;
+use kent_transport::callers::{Author, author, caller, on_behalf_of};
 use tonic::{Request, Response, Status};
 
-use super::{
-    audited::record,
-    callers::{Author, author, caller, on_behalf_of},
-};
-use crate::{
-    access::{Access, AccessError, NewToken, RoleParts},
-    audit::{Event, Outcome},
-    cluster::Unconfirmed,
-    engine::Engine,
-    status,
-};
+use super::audited::record;
 
 /// The `Access` service.
 #[derive(Debug)]

@@ -4,6 +4,17 @@ use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use kent_access::{Action, Target};
+use kent_engine::{
+    audit::{By, Event, Outcome},
+    cluster::{Cluster, Replica},
+    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
+    error::FloorError,
+    grant::ListedSeries,
+    host::flight::{self, Recorded},
+    issuing::slots::HeldSlot,
+    records::failure::StoreFailure,
+    status,
+};
 use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
 use kent_proto::v1::{
@@ -14,24 +25,14 @@ use kent_proto::v1::{
     WatchConsoleRequest, WatchConsoleResponse, admin_server::Admin, notable_event, set_log_filter_request,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
+use kent_transport::callers::{Author, Session, author_who_may, caller, caller_who_may};
+use kent_transport::tls::Tls;
 use tonic::{Request, Response, Status};
 
-use super::{
-    audited::record,
-    callers::{Author, Session, author_who_may, caller, caller_who_may},
-};
+use super::audited::record;
 use crate::{
-    audit::{By, Event, Outcome},
-    cluster::{Cluster, Replica},
-    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
-    error::FloorError,
-    grant::ListedSeries,
-    host::flight::{self, Recorded},
-    issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
-    records::failure::StoreFailure,
     service::{console, diagnose, floors},
-    status,
     telemetry::{self, Change, Filters},
 };
 
@@ -39,11 +40,13 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct AdminService {
     engine: Arc<Engine>,
+    /// The certificates of the ports.
+    tls: Option<Tls>,
 }
 
 impl AdminService {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+    pub(crate) fn new(engine: Arc<Engine>, tls: Option<Tls>) -> Self {
+        Self { engine, tls }
     }
 
     fn store(&self) -> StoreStatus {
@@ -217,7 +220,7 @@ impl Admin for AdminService {
     async fn diagnose(&self, request: Request<DiagnoseRequest>) -> Result<Response<Diagnosis>, Status> {
         caller_who_may(&self.engine, &request, Action::Operate)?;
         let _permit = self.engine.begin_diagnosis().ok_or_else(|| status::too_many("Diagnose", DIAGNOSES_MAX))?;
-        let measured = diagnosis::measure(&self.engine).await;
+        let measured = diagnosis::measure(&self.engine, self.tls.as_ref()).await;
         Ok(Response::new(diagnose::message(self.status(), measured)))
     }
 

@@ -1,5 +1,11 @@
 //! Requests for regions.
 
+use kent_engine::{
+    audit::{Event, Outcome},
+    engine::Engine,
+    status,
+    tables::asks::{Asker, Listing},
+};
 use kent_proto::{
     model::{self, AskInput, CloseInput, RequestName, SpaceName},
     stored::AskOutcome,
@@ -8,18 +14,10 @@ use kent_proto::{
         RequestRegionRequest,
     },
 };
+use kent_transport::callers::{Author, author, caller};
 use tonic::{Request, Status};
 
-use super::{
-    audited::{ask_resource, record, resource},
-    callers::{Author, author, caller},
-};
-use crate::{
-    audit::{Event, Outcome},
-    engine::Engine,
-    status,
-    tables::asks::{Asker, Listing},
-};
+use super::audited::{ask_resource, record, resource};
 
 pub(super) async fn ask(engine: &Engine, request: Request<RequestRegionRequest>) -> Result<RegionRequest, Status> {
     let (by, author) = asker(author(engine, &request)?);

@@ -1,14 +1,13 @@
 //! Audit events of gRPC calls.
 
-use kent_proto::model::{EditOptions, code_name};
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
-
-use super::callers::Author;
-use crate::{
+use kent_engine::{
     audit::{Event, Outcome},
     auth::Caller,
 };
+use kent_proto::model::{EditOptions, code_name};
+use kent_transport::callers::Author;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 /// The audit event of an edit.
 #[derive(Debug)]

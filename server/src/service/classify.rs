@@ -7,15 +7,14 @@
 use std::sync::Arc;
 
 use kent_access::{Action, Target};
-use kent_proto::{model, v1};
-use kent_regions::{Classification, Indexing, Revision};
-use tokio::task;
-
-use crate::{
+use kent_engine::{
     auth::Caller,
     engine::Engine,
     tables::{directory::Directory, space::Space},
 };
+use kent_proto::{model, v1};
+use kent_regions::{Classification, Indexing, Revision};
+use tokio::task;
 
 /// The number of identifiers to classify under one lock.
 const PART: usize = 256;

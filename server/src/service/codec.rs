@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kent_access::Action;
 use kent_codec::Reading;
+use kent_engine::{engine::Engine, host::computing::yielding, status};
 use kent_proto::{
     model::Invalid,
     v1::{
@@ -15,11 +16,9 @@ use kent_proto::{
         inspection::{BitRange, Field},
     },
 };
+use kent_transport::callers::caller_who_may;
 use prost::Message;
 use tonic::{Request, Response, Status};
-
-use super::callers::caller_who_may;
-use crate::{engine::Engine, host::computing::yielding, status};
 
 /// The `Codec` service.
 #[derive(Debug)]

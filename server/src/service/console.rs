@@ -7,6 +7,10 @@ use futures_util::{
     stream::{self, BoxStream, select_all},
 };
 use kent_access::Action;
+use kent_engine::{
+    engine::{Engine, WATCHERS_MAX},
+    status,
+};
 use kent_proto::{
     model::Invalid,
     v1::{
@@ -17,17 +21,13 @@ use kent_proto::{
     },
 };
 use kent_regions::Revision;
+use kent_transport::callers::Session;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 
 use super::{
-    callers::Session,
     figures,
     watch::{self, Start},
-};
-use crate::{
-    engine::{Engine, WATCHERS_MAX},
-    status,
 };
 
 /// The maximum number of tables in one stream.

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use kent_engine::fill::Fill;
 use kent_proto::v1::{CertificateFile, Diagnosis, Directory, Etcd, EtcdMember, Forecast, Status, StoreSize};
 use kent_store::{Server, Servers, SledSizes};
 
-use crate::{
-    fill::Fill,
-    maintenance::diagnosis::{self, Measured},
-};
+use crate::maintenance::diagnosis::{self, Measured};
 
 /// Builds the answer from the status and the measurements.
 pub(super) fn message(status: Status, measured: Measured) -> Diagnosis {

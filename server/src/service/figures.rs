@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use kent_proto::v1::{self, FiguresOfSecond, ReplicaFigures};
-use tokio::sync::OwnedSemaphorePermit;
-
-use crate::{
+use kent_engine::{
     engine::Engine,
     figures::{OtherFigures, Second},
 };
+use kent_proto::v1::{self, FiguresOfSecond, ReplicaFigures};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The maximum number of seconds in one message.
 const PART: usize = 60;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kent_engine::grant::floors::{FLOORS_MAX, NamedFloor, Raised};
 use kent_ids::{Source, SourceError, UnixNanos};
 use kent_proto::{
     model::Invalid,
     v1::{RaisedFloor, raise_floors_request::Floor},
 };
-
-use crate::grant::floors::{FLOORS_MAX, NamedFloor, Raised};
 
 /// Reads the floors of a request.
 pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {

@@ -3,6 +3,14 @@
 use std::sync::Arc;
 
 use kent_access::{Action, Target};
+use kent_engine::{
+    audit::{Event, Outcome},
+    auth::Caller,
+    engine::Engine,
+    error::LayoutError,
+    grant::{LayoutGrants, ListedLayout},
+    status,
+};
 use kent_ids::UnixNanos;
 use kent_proto::{
     model::{self, Invalid, LayoutInput},
@@ -11,20 +19,10 @@ use kent_proto::{
         layouts_server::Layouts,
     },
 };
+use kent_transport::callers::{Author, author, caller};
 use tonic::{Request, Response, Status};
 
-use super::{
-    audited::record,
-    callers::{Author, author, caller},
-};
-use crate::{
-    audit::{Event, Outcome},
-    auth::Caller,
-    engine::Engine,
-    error::LayoutError,
-    grant::{LayoutGrants, ListedLayout},
-    status,
-};
+use super::audited::record;
 
 /// The `Layouts` service.
 #[derive(Debug)]

@@ -3,20 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use kent_access::{Action, Target};
-use kent_proto::{
-    model::{self, Invalid, MapInput, Usage},
-    v1::MapRegionsResponse,
-};
-use kent_regions::{Chart, Map, Mapping, Region, RegionNumber, Revision, Table};
-use tonic::Status;
-
-use crate::{
+use kent_engine::{
     auth::Caller,
     engine::Engine,
     host::computing::yielding,
     status,
     tables::{past::Earlier, permitted::is_readable, space::Space},
 };
+use kent_proto::{
+    model::{self, Invalid, MapInput, Usage},
+    v1::MapRegionsResponse,
+};
+use kent_regions::{Chart, Map, Mapping, Region, RegionNumber, Revision, Table};
+use tonic::Status;
 
 /// The number of cells to divide under one lock. Dividing them takes about a tenth of a millisecond.
 const PART: usize = 64;

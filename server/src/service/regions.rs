@@ -4,6 +4,23 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, future::try_join_all};
 use kent_access::{Action, Target};
+use kent_engine::{
+    audit::{Event, Outcome},
+    auth::Caller,
+    cluster::Unconfirmed,
+    engine::{Engine, WATCHERS_MAX},
+    error::{EditError, NoSuchRegion},
+    fill::fullest,
+    host::{call, computing::yielding},
+    status,
+    tables::{
+        edits::{EditCommand, Edited},
+        history,
+        permitted::{is_known, is_readable},
+        space::Space,
+        undo::UndoCommand,
+    },
+};
 use kent_proto::{
     model::{
         self, ClassifyInput, ComposeInput, EditInput, FreeInput, FullestInput, ImportInput, Invalid, MapInput, Page,
@@ -23,33 +40,16 @@ use kent_proto::{
     },
 };
 use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_transport::callers::{Author, Session, author, caller};
 use tonic::{Request, Response, Status};
 
 use super::{
     asks,
     audited::{Audited, ask_resource, record, resource},
-    callers::{Author, Session, author, caller},
     classify::classify,
     map,
     sealed::sealed_by,
     watch::{self, Start},
-};
-use crate::{
-    audit::{Event, Outcome},
-    auth::Caller,
-    cluster::Unconfirmed,
-    engine::{Engine, WATCHERS_MAX},
-    error::{EditError, NoSuchRegion},
-    fill::fullest,
-    host::{call, computing::yielding},
-    status,
-    tables::{
-        edits::{EditCommand, Edited},
-        history,
-        permitted::{is_known, is_readable},
-        space::Space,
-        undo::UndoCommand,
-    },
 };
 
 /// The `Regions` service.

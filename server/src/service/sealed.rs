@@ -1,12 +1,11 @@
 //! Names the sealed region that stops grants, or conceals its name from callers that may not know it.
 
-use kent_proto::model;
-use kent_regions::Region;
-
-use crate::{
+use kent_engine::{
     auth::Caller,
     tables::{permitted::is_known, space::Space},
 };
+use kent_proto::model;
+use kent_regions::Region;
 
 /// Returns the resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
 pub(super) fn sealed_by(caller: &Caller, seal: Option<(&Space, Region)>) -> String {

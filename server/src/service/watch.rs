@@ -11,6 +11,15 @@ use std::{future, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::select_all};
 use kent_access::{Action, Target};
+use kent_engine::{
+    auth::Caller,
+    engine::Engine,
+    status,
+    tables::{
+        history::{self, HistoryError},
+        space::Space,
+    },
+};
 use kent_ids::UnixNanos;
 use kent_proto::{
     model::{self, Invalid, SpaceName, Usage},
@@ -21,6 +30,7 @@ use kent_proto::{
     },
 };
 use kent_regions::{Change, Region, Revision, Table};
+use kent_transport::callers::Session;
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, mpsc, watch::Receiver},
@@ -28,16 +38,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::{callers::Session, sealed::sealed_by};
-use crate::{
-    auth::Caller,
-    engine::Engine,
-    status,
-    tables::{
-        history::{self, HistoryError},
-        space::Space,
-    },
-};
+use super::sealed::sealed_by;
 
 /// The number of regions in one message of a snapshot.
 const SNAPSHOT_REGIONS: usize = 500;

@@ -4,6 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use kent_engine::audit;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
     Registry,
@@ -12,7 +13,6 @@ use tracing_subscriber::{
 };
 
 use super::{BadFilter, parse_filter};
-use crate::audit;
 
 /// The filters of the log: the one in force, the one before the change, and the one in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

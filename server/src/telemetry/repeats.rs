@@ -8,6 +8,11 @@ use std::{
     time::Duration,
 };
 
+use kent_engine::host::{
+    call,
+    clock::{Clock, SystemClock},
+    flight,
+};
 use tracing::{
     Event, Level, Subscriber,
     callsite::Identifier,
@@ -18,12 +23,6 @@ use tracing::{
 use tracing_subscriber::{
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     registry::LookupSpan,
-};
-
-use crate::host::{
-    call,
-    clock::{Clock, SystemClock},
-    flight,
 };
 
 /// The minimum time between two messages from one place in the code.

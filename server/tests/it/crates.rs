@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 17] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 19] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -25,8 +25,8 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 17] = [
     ("kent-conformance", "sdk/conformance", &["kent-client", "kent-ids", "kent-proto"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     (
-        "kentd",
-        "server",
+        "kent-engine",
+        "crates/engine",
         &[
             "kent-access",
             "kent-codec",
@@ -36,6 +36,27 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 17] = [
             "kent-regions",
             "kent-store",
             "kent-tls",
+        ],
+    ),
+    (
+        "kent-transport",
+        "crates/transport",
+        &["kent-access", "kent-engine", "kent-ids", "kent-proto", "kent-store", "kent-tls"],
+    ),
+    (
+        "kentd",
+        "server",
+        &[
+            "kent-access",
+            "kent-codec",
+            "kent-engine",
+            "kent-ids",
+            "kent-issue",
+            "kent-proto",
+            "kent-regions",
+            "kent-store",
+            "kent-tls",
+            "kent-transport",
         ],
     ),
 ];

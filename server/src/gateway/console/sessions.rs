@@ -13,12 +13,11 @@ use std::{
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use subtle::ConstantTimeEq;
-
-use crate::host::{
+use kent_engine::host::{
     clock::Clock,
     entropy::{self, Entropy},
 };
+use subtle::ConstantTimeEq;
 
 /// The longest lifetime of a session, about a working day.
 pub(super) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -149,10 +148,10 @@ impl fmt::Debug for Sessions {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+    use kent_engine::host::entropy::SystemEntropy;
     use kent_ids::UnixNanos;
 
     use super::*;
-    use crate::host::entropy::SystemEntropy;
 
     #[derive(Debug, Default)]
     struct Seconds(AtomicU64);

@@ -6,15 +6,15 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use kent_engine::{
+    host::entropy::SystemEntropy,
+    records::{failure::LoadError, founding::load_or_found},
+};
 use kent_ids::ClusterKey;
 use kent_proto::stored;
 use kent_store::{Delay, Fault, MemoryStore, Operation, Unavailable};
 
 use super::*;
-use crate::{
-    host::entropy::SystemEntropy,
-    records::{failure::LoadError, founding::load_or_found},
-};
 
 const COUNTER: Key = Key::from_static("counter/default/0000000000000001");
 const ORIGIN: StoreId = StoreId::new([7; 16]);

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use kent_engine::records::{failure::StoreFailure, keys};
 use kent_ids::{Source, UnixNanos};
 use kent_issue::Lapse;
 use kent_proto::stored::{self, Counter, Malformed, Restored};
@@ -9,10 +10,7 @@ use kent_regions::{Count, Order, Pace};
 use kent_store::Key;
 
 use super::{Floor, RestoreError};
-use crate::{
-    maintenance::backup::Backup,
-    records::{failure::StoreFailure, keys},
-};
+use crate::maintenance::backup::Backup;
 
 /// An older backup from which another store was restored. It limits what that other store may have issued; the newer
 /// backup, which is being restored now, does not.

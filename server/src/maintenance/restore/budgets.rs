@@ -1,14 +1,14 @@
 //! Marks the budgets of callers, because their use since the backup is unknown.
 
 use kent_access::Spent;
+use kent_engine::records::{
+    failure::StoreFailure,
+    keys::{self, AccessKey},
+};
 use kent_ids::UnixNanos;
 use kent_proto::stored::{decode_spent, encode_spent};
 
 use super::{Restore, RestoreError};
-use crate::records::{
-    failure::StoreFailure,
-    keys::{self, AccessKey},
-};
 
 impl Restore {
     /// Marks all budgets as restored at `now`.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures_util::TryStreamExt;
+use kent_engine::host::entropy::SystemEntropy;
 use kent_ids::{ClusterKey, UnixNanos};
 use kent_issue::Lapse;
 use kent_proto::{
@@ -23,7 +24,7 @@ use prost::Message;
 use tonic::{Request, Status};
 
 use super::{bound::OlderBackup, *};
-use crate::{Config, Environment, Node, Settings, host::entropy::SystemEntropy, maintenance::backup::Backup};
+use crate::{Config, Environment, Node, Settings, maintenance::backup::Backup};
 
 const SECOND: i128 = 1_000_000_000;
 const HOUR: i128 = 3600 * SECOND;

@@ -3,6 +3,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use kent_engine::{
+    host::entropy::{self, Entropy},
+    records::{failure::StoreFailure, keys},
+};
 use kent_ids::{Slot, SlotEpoch, Source, UnixNanos};
 use kent_issue::{Forgotten, HolderId, SlotRecord, series_pace};
 use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts, StoredLayout};
@@ -12,10 +16,6 @@ use kent_store::Key;
 use super::{
     Restore, RestoreError, Skip,
     bound::{Copy, CounterKind},
-};
-use crate::{
-    host::entropy::{self, Entropy},
-    records::{failure::StoreFailure, keys},
 };
 
 /// The minimum distance by which fences, revisions and region numbers move. The distance is assumed to exceed what a

@@ -1,13 +1,13 @@
 //! Disables the tokens of callers, because some may have been revoked after the backup.
 
 use kent_access::{Refused, Token};
-use kent_proto::stored::{decode_token, encode_token};
-
-use super::{Restore, RestoreArgs, RestoreError};
-use crate::records::{
+use kent_engine::records::{
     failure::StoreFailure,
     keys::{self, AccessKey},
 };
+use kent_proto::stored::{decode_token, encode_token};
+
+use super::{Restore, RestoreArgs, RestoreError};
 
 impl Restore {
     /// Disables the tokens, unless `--keep-tokens` is set.

@@ -2,6 +2,12 @@
 
 use futures_util::future::try_join_all;
 use kent_access::{Budget, BudgetId, Holder};
+use kent_engine::{
+    access::NewTotal,
+    audit::{Event, Outcome},
+    records::failure::StoreFailure,
+    status,
+};
 use kent_proto::{
     model::{self, Invalid},
     v1::{
@@ -9,19 +15,11 @@ use kent_proto::{
         SetBudgetResponse, set_budget_request::Change,
     },
 };
+use kent_transport::callers::{Author, author, caller};
 use tonic::{Request, Response, Status};
 
 use super::AccessService;
-use crate::{
-    access::NewTotal,
-    audit::{Event, Outcome},
-    records::failure::StoreFailure,
-    service::{
-        audited::record,
-        callers::{Author, author, caller},
-    },
-    status,
-};
+use crate::service::audited::record;
 
 impl AccessService {
     pub(super) async fn put_budget(

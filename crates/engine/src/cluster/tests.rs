@@ -1,0 +1,85 @@
+//! Each watch of the store is followed independently.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use kent_access::Limits as CallerLimits;
+use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
+use kent_store::{Change, MemoryStore, SCHEMA, StoreId, Watch};
+use tokio::task;
+use tokio_util::sync::CancellationToken;
+use tonic::async_trait;
+
+use super::Watches;
+use crate::{
+    engine::{Engine, EngineSettings, Place},
+    grant::Limits,
+    host::{Environment, clock::SystemClock, entropy::SystemEntropy, tasks::Tasks},
+    patterns::RegionPatterns,
+};
+
+/// A watch that returns a change after every `times` polls, and counts the changes.
+struct Polled {
+    times: u32,
+    returned: Arc<AtomicU32>,
+}
+
+#[async_trait]
+impl Watch for Polled {
+    async fn next(&mut self) -> Change {
+        for _ in 0..self.times {
+            task::yield_now().await;
+        }
+        self.returned.fetch_add(1, Ordering::Relaxed);
+        Change::Missed
+    }
+}
+
+#[tokio::test]
+async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
+    let environment = Environment {
+        store: Arc::new(MemoryStore::new(StoreId::new([3; 16]))),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+    };
+    let settings = EngineSettings {
+        requires_auth: false,
+        caller_limits: CallerLimits::default(),
+        grant_limits: Limits { lease_count: 1, packed_bytes: 16 },
+        streams: 1,
+        chunk: Chunk::default(),
+        clock: ClockPolicy::default(),
+        trust: TrustPolicy::default(),
+        requests: RequestPolicy::default(),
+        series_on_demand: 0,
+        history_keep: 1,
+        metrics_regions: RegionPatterns::default(),
+        schema: SCHEMA,
+    };
+    let place = Place { kind: "memory", location: String::new(), address: String::new(), directories: Vec::new() };
+    let tasks = Tasks::new();
+    let engine = Engine::load(environment, settings, place, &tasks).await.expect("it starts");
+    let cluster = engine.cluster().expect("replicas share the store").clone();
+
+    let [spaces, access, counters, present] = [(); 4].map(|()| Arc::<AtomicU32>::default());
+    let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
+    // Reconnecting takes longer than the intervals between the other watches' changes.
+    let watches = Watches {
+        spaces: watch(50, &spaces),
+        access: watch(1, &access),
+        counters: watch(1, &counters),
+        present: watch(1, &present),
+    };
+    let stop = CancellationToken::new();
+    let following = Tasks::new().spawn_work(cluster.follow(watches, stop.clone()));
+    for _ in 0..10_000 {
+        task::yield_now().await;
+    }
+    stop.cancel();
+    following.await.expect("it ends");
+    let changes = [&spaces, &access, &counters, &present].map(|returned| returned.load(Ordering::Relaxed));
+    assert!(!changes.contains(&0), "each watch returns changes: {changes:?}");
+    tasks.stop().await;
+}

@@ -1,0 +1,15 @@
+//! Spaces and their tables in memory, edits, and the history of tables.
+
+pub mod asks;
+mod counted;
+pub mod directory;
+pub mod edits;
+mod follow;
+pub mod history;
+pub mod past;
+pub mod permitted;
+mod removal;
+pub mod retention;
+pub mod space;
+pub mod undo;
+mod vacant;
