@@ -109,6 +109,11 @@ impl Run {
             assert_eq!(self.table, before);
             return;
         };
+        if self.table == before {
+            // Nothing new was issued. The noted suffix may even be one that another region issued, which the reversal
+            // of a subdivision gives back to that region.
+            return;
+        }
         for suffix in suffixes {
             let id = self.table.compose(&name, suffix).expect("a suffix of the region");
             self.issued.push(Issued { id, by: self.table.named(&name).expect("the region").number });
@@ -444,4 +449,26 @@ proptest! {
             }
         }
     }
+}
+
+/// A daemon that reads its records again notes what they say was issued. After a subdivision, that may be what the
+/// parent issued: it does not keep the subdivision from being undone, and stays issued.
+#[test]
+fn ok_a_subdivision_whose_heir_issued_nothing_is_undone() {
+    let mut table = Table::new(6).expect("a width");
+    let (place, start) = (Place::At(Prefix::new(0, 2)), Start { next: Count::Below(3), ..Start::default() });
+    let create = Edit::Create { name: "r".to_owned(), suffix: 3, place, start };
+    table.apply(&table.plan(&create).expect("legal")).expect("fresh");
+    let new = NewRegion { name: "s".to_owned(), suffix: None, extension: None, start: Start::default() };
+    let subdivide = Edit::Subdivide { name: "r".to_owned(), by: 1, new_regions: vec![new], reserve_others: true };
+    let plan = table.plan(&subdivide).expect("legal");
+    table.apply(&plan).expect("fresh");
+    let parent = table.named("r").expect("there");
+    let heir = table.children(parent).find(|child| child.issued == Count::Below(3)).expect("the heir").name.clone();
+    table.note(&heir, 0).expect("a suffix");
+    let undo = table.undo(&plan.changes, false).expect("nothing was issued since");
+    table.apply(&table.plan(&undo).expect("legal")).expect("fresh");
+    assert!(table.named(&heir).is_err());
+    assert_eq!(table.named("r").expect("there").issued, Count::Below(3));
+    assert_eq!(table.classify(0).expect("of the space").issued(), Some(true));
 }
