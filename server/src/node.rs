@@ -35,7 +35,7 @@ impl Node {
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
         let place =
             Place { kind: "simulated", location: String::new(), address: String::new(), directories: Vec::new() };
-        Self::start_at(place, None, environment, config, Tasks::new()).await
+        Self::start_at(place, None, environment, config, Tasks::on_this_runtime()).await
     }
 
     /// Like [`Node::start`], with a description of the store, the certificates of the ports, and the caller's tasks.

@@ -1,8 +1,8 @@
 //! Budgets of callers: how many identifiers each caller may take in total from all replicas.
 //!
-//! An [`Account`] holds this replica's share of a budget. Grants take identifiers from the share in memory, and a call
-//! that needs more than is left waits for [`Budgets::reserve`], which reserves another share in the store.
-//! [`Budgets::keep`] returns shares that are no longer used. The rules are those of [`kent_access::Spent`].
+//! An `Account` holds this replica's share of a budget. Grants take identifiers from the share in memory, and a call
+//! that needs more than is left waits for `Budgets::reserve`, which reserves another share in the store.
+//! `Budgets::keep` returns shares that are no longer used. The rules are those of [`kent_access::Spent`].
 
 mod account;
 mod purse;

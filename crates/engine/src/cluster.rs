@@ -196,7 +196,7 @@ impl Cluster {
         self.clock.steady().saturating_sub(replica.heard)
     }
 
-    /// Waits up to [`CONFIRM_WITHIN`] for every replica to apply the edits up to `version`, and returns those that have
+    /// Waits up to `CONFIRM_WITHIN` for every replica to apply the edits up to `version`, and returns those that have
     /// not.
     pub async fn confirm(&self, version: Version) -> Unconfirmed {
         self.announce_from(version);

@@ -124,7 +124,7 @@ impl Figures {
         self.newest.send_replace(number);
     }
 
-    /// Sums up the last [`NOTED`] seconds, for the announcement to the other replicas.
+    /// Sums up the last `NOTED` seconds, for the announcement to the other replicas.
     pub fn noted(&self) -> NoteFigures {
         let ring = self.lock();
         let last = || ring.iter().rev().take(NOTED).map(|second| &second.own);

@@ -83,7 +83,7 @@ impl Handshakes {
     /// [`TlsError`].
     pub fn secure(files: TlsFiles) -> Result<Self, TlsError> {
         let (tls, clock) = (Tls::open(files)?, Arc::new(SystemClock::new()));
-        Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
+        Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::on_this_runtime()))
     }
 
     /// Creates handshakes, with TLS if it is configured.

@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test]
     async fn err_a_truncated_answer_is_an_error() {
         let (pieces, arriving) = mpsc::channel(PIECES_MAX);
-        let call = AbortOnDropHandle::new(Tasks::new().spawn_work(async {}));
+        let call = AbortOnDropHandle::new(Tasks::on_this_runtime().spawn_work(async {}));
         let mut arriving = pin!(StreamedBody { pieces: arriving, _call: call });
         drop(pieces);
         let frame = future::poll_fn(|cx| http_body::Body::poll_frame(arriving.as_mut(), cx)).await;

@@ -232,7 +232,7 @@ mod tests {
                 greedy.has_read(READ_BYTES);
                 greedy.has_written(&Poll::Ready(Ok(WRITE_BYTES)));
                 let (done, mut other_work) = tokio::sync::oneshot::channel();
-                let task = Tasks::new().spawn_call(async { done.send(()).expect("the receiver waits") });
+                let task = Tasks::on_this_runtime().spawn_call(async { done.send(()).expect("the receiver waits") });
                 assert!(readable(&mut greedy).await.is_none());
                 assert!(other_work.try_recv().is_err());
                 assert_eq!(poll_fn(|cx| greedy.poll_read(cx)).await, READ_BYTES);

@@ -59,7 +59,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
         schema: SCHEMA,
     };
     let place = Place { kind: "memory", location: String::new(), address: String::new(), directories: Vec::new() };
-    let tasks = Tasks::new();
+    let tasks = Tasks::on_this_runtime();
     let engine = Engine::load(environment, settings, place, &tasks).await.expect("it starts");
     let cluster = engine.cluster().expect("replicas share the store").clone();
 
@@ -73,7 +73,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
         present: watch(1, &present),
     };
     let stop = CancellationToken::new();
-    let following = Tasks::new().spawn_work(cluster.follow(watches, stop.clone()));
+    let following = Tasks::on_this_runtime().spawn_work(cluster.follow(watches, stop.clone()));
     for _ in 0..10_000 {
         task::yield_now().await;
     }

@@ -61,7 +61,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// Creates an empty set of tasks. All tasks run on the current runtime.
-    pub fn new() -> Self {
+    pub fn on_this_runtime() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
         let runtime = Handle::current();
         let [calls, handshakes, busy] = std::array::from_fn(|_| runtime.clone());
@@ -89,7 +89,7 @@ impl Tasks {
             handshakes: calls.handshakes.handle.clone(),
             busy: calls.busy.handle.clone(),
             has_threads: true,
-            ..Self::new()
+            ..Self::on_this_runtime()
         }
     }
 
@@ -140,7 +140,7 @@ impl Tasks {
         self.local_work.spawn_on(boxed(work), &Handle::current())
     }
 
-    /// The tracker of the work that [`Tasks::spawn_work_local`] spawns.
+    /// The tracker of the work that `Tasks::spawn_work_local` spawns.
     pub fn local_work(&self) -> &TaskTracker {
         &self.local_work
     }
@@ -324,7 +324,7 @@ mod tests {
 
     #[tokio::test]
     async fn err_work_that_panics_stops_the_daemon() {
-        let tasks = Tasks::new();
+        let tasks = Tasks::on_this_runtime();
         tasks.spawn_work_local(async {}).await.expect("it ended");
         assert!(!tasks.failed().is_cancelled());
         tasks.spawn_work_local(async { panic!("of the test") }).await.expect_err("it panicked");

@@ -208,7 +208,7 @@ pub(crate) fn parse_present(key: &Key) -> Result<&str, Malformed> {
     key.as_str().strip_prefix(PRESENT.as_str()).ok_or(Malformed { what: "the name of a replica" })
 }
 
-/// Parses the region's number at the end of a key that begins with [`regions`] or [`counters`].
+/// Parses the region's number at the end of a key that begins with [`regions`] or `counters`.
 pub fn parse_number(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a region" })

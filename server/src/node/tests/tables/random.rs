@@ -77,7 +77,7 @@ async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
         let store = Late {
             disk: Arc::new(disk.reopen()),
             faults: Mutex::new(Dice(faults.below(1 << 40) + 1)),
-            tasks: Tasks::new(),
+            tasks: Tasks::on_this_runtime(),
         };
         let (store, clock, entropy) = (Arc::new(store), Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         match Node::start(Environment { store, clock, entropy }, &config).await {
