@@ -1,7 +1,7 @@
 //! The Kent daemon.
 //!
-//! It puts ports around an engine: `kent-engine` grants and edits, `kent-transport` serves connections, and this crate has
-//! the settings, the services, and what operators do with a store.
+//! It puts ports around an engine: `kent-engine` grants and edits, `kent-transport` serves connections, and this crate
+//! has the settings, the services, and what operators do with a store.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -15,14 +15,16 @@ use syn::LitStr;
 use crate::args::Cli;
 
 /// The sources whose messages people read.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 11] = [
     "client/src",
     "crates/cli/src",
     "crates/codec/src",
+    "crates/engine/src",
     "crates/ids/src",
     "crates/issue/src",
     "crates/regions/src",
     "crates/store/src",
+    "crates/transport/src",
     "proto/src",
     "server/src",
 ];

@@ -2,8 +2,8 @@
 //! that prefetches a chunk, and an edit that gives back the rest of the chunk or seals the region.
 //!
 //! The code under test is `kent_issue::Counter`. The locks copy those of `crates/engine/src/issuing/cell.rs` and
-//! `crates/engine/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive within this bound, and it
-//! also explores the reorderings that `Relaxed` atomics allow.
+//! `crates/engine/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive within this bound, and
+//! it also explores the reorderings that `Relaxed` atomics allow.
 
 use std::{sync::PoisonError, time::Duration};
 

@@ -19,7 +19,8 @@ pub(crate) enum DebugCommand {
 #[derive(Debug, Args)]
 #[command(after_help = LOG_LEVEL_HELP)]
 pub(crate) struct LogLevelArgs {
-    /// What to log: off, error, warn, info, debug or trace, alone or for modules, such as info,kent_engine::tables=debug.
+    /// What to log: off, error, warn, info, debug or trace, alone or for modules, such as
+    /// info,kent_engine::tables=debug.
     #[arg(value_name = "FILTER", conflicts_with = "reset")]
     pub(crate) filter: Option<String>,
     /// Return to the filter of the daemon's settings (kentd --log).

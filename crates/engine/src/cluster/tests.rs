@@ -73,7 +73,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
         present: watch(1, &present),
     };
     let stop = CancellationToken::new();
-    let following = Tasks::on_this_runtime().spawn_work(cluster.follow(watches, stop.clone()));
+    let following = tasks.spawn_work(cluster.follow(watches, stop.clone()));
     for _ in 0..10_000 {
         task::yield_now().await;
     }

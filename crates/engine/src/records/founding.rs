@@ -2,8 +2,8 @@
 //! be copied.
 //!
 //! The commit that writes the record `cluster` completes a store. A daemon initializes a new store with that commit,
-//! and writes nothing before it. A restore or a migration (`maintenance/filling.rs` of kentd) marks the store first, and
-//! writes `cluster` last, in the commit that removes the mark. The initialization and the mark each compare the key
+//! and writes nothing before it. A restore or a migration (`maintenance/filling.rs` of kentd) marks the store first,
+//! and writes `cluster` last, in the commit that removes the mark. The initialization and the mark each compare the key
 //! that the other creates, so only one of them succeeds.
 
 use kent_ids::ClusterKey;

@@ -2,8 +2,8 @@
 //! clock errors up to the bound in docs/restore.md.
 //!
 //! Calls `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the same order
-//! as `crates/engine/src/issuing/cell.rs` (`try_reserve`), `crates/engine/src/issuing/pacing.rs` (`check_restored`, `bound`) and
-//! `server/src/maintenance/restore.rs` (`plan`).
+//! as `crates/engine/src/issuing/cell.rs` (`try_reserve`), `crates/engine/src/issuing/pacing.rs` (`check_restored`,
+//! `bound`) and `server/src/maintenance/restore.rs` (`plan`).
 
 use std::{num::NonZeroU64, time::Duration};
 

@@ -1,8 +1,8 @@
 //! The model of time-based issuing: daemons take, extend, lose and give back slots, with arbitrary clock readings.
 //!
-//! Calls the methods of `kent_issue::TimeIssuer` in the same order as `crates/engine/src/issuing/slots.rs`: `supply` (observe,
-//! extend or take), `extend` and `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other
-//! daemons may take the next steps.
+//! Calls the methods of `kent_issue::TimeIssuer` in the same order as `crates/engine/src/issuing/slots.rs`: `supply`
+//! (observe, extend or take), `extend` and `reread`, `committed`, `give_back`. A daemon can pause at any point, because
+//! the other daemons may take the next steps.
 
 use std::{num::NonZeroU64, time::Duration};
 

@@ -1,9 +1,9 @@
 //! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, are
 //! lost or arrive late, and dated request IDs expire.
 //!
-//! Calls the methods of `kent_issue::StrictState` in the same order as `crates/engine/src/issuing/strict.rs` (`grant`) and
-//! `crates/engine/src/issuing/requests.rs` (`forget`): read the records of the request IDs, read the counter unless the last
-//! commit left it in memory, plan, commit.
+//! Calls the methods of `kent_issue::StrictState` in the same order as `crates/engine/src/issuing/strict.rs` (`grant`)
+//! and `crates/engine/src/issuing/requests.rs` (`forget`): read the records of the request IDs, read the counter unless
+//! the last commit left it in memory, plan, commit.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 

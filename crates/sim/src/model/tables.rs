@@ -2,11 +2,11 @@
 //! changes late.
 //!
 //! Calls the methods of `kent_issue::Counter` and `kent_regions::Table` in the same order as
-//! `crates/engine/src/grant/regions.rs` (`cut`, `reserve`, `follow`), `crates/engine/src/issuing/cell.rs` (`try_reserve`,
-//! `give_back`), `crates/engine/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`),
-//! `crates/engine/src/tables/follow.rs` (`reload`, `step`) and `crates/engine/src/cluster.rs` (`space_changed`, `counter_changed`,
-//! `confirm`). Code that runs under one lock in the server, or between two answers of the store, is one step of the
-//! model.
+//! `crates/engine/src/grant/regions.rs` (`cut`, `reserve`, `follow`), `crates/engine/src/issuing/cell.rs`
+//! (`try_reserve`, `give_back`), `crates/engine/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`, `commit`,
+//! `adopt`), `crates/engine/src/tables/follow.rs` (`reload`, `step`) and `crates/engine/src/cluster.rs`
+//! (`space_changed`, `counter_changed`, `confirm`). Code that runs under one lock in the server, or between two answers
+//! of the store, is one step of the model.
 
 mod edits;
 mod replica;
