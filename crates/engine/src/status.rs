@@ -126,6 +126,16 @@ pub fn from_edit(error: &EditError) -> Status {
     }
 }
 
+/// The status of an exact list of regions that expanded during every attempt to list them.
+pub fn expanding() -> Status {
+    passing(
+        Code::Aborted,
+        "CONTENDED",
+        "the regions expanded while their counters were read; try again".to_owned(),
+        RETRY_AFTER,
+    )
+}
+
 /// The status of a page token that the method did not return.
 pub fn bad_page_token() -> Status {
     from_invalid(&Invalid::new("page_token", "is not a token that this method returned"))

@@ -39,7 +39,7 @@ use kent_proto::{
         WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use kent_transport::callers::{Author, Session, author, caller};
 use tonic::{Request, Response, Status};
 
@@ -501,6 +501,22 @@ impl RegionsService {
 
     /// Lists a page of regions with the counters that are in the store now.
     async fn list_exactly(&self, caller: &Caller, space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
+        for _ in 0..LISTS_MAX {
+            if let Some(response) = self.list_with_counters(caller, space, page).await? {
+                return Ok(response);
+            }
+        }
+        Err(status::expanding())
+    }
+
+    /// Lists a page of regions, then reads their counters. Returns `None` if a region expanded between the two: its
+    /// counter may not fit its former size, and an import would refuse it.
+    async fn list_with_counters(
+        &self,
+        caller: &Caller,
+        space: &Space,
+        page: &Page,
+    ) -> Result<Option<ListRegionsResponse>, Status> {
         let directory = self.engine.directory();
         directory.refresh(space).await.map_err(|error| status::from_edit(&error))?;
         let now = self.engine.clock().steady();
@@ -512,13 +528,16 @@ impl RegionsService {
             for (region, counter) in some.iter_mut().zip(counters) {
                 // The counter of a closed region continues in its all-zero subregion.
                 if region.kind() != v1::region::Kind::Closed {
+                    if u8::try_from(region.suffix_bits).is_ok_and(|s| counter.reserved > Count::power_of_two(s)) {
+                        return Ok(None);
+                    }
                     let issued = space.usage(RegionNumber(region.number), now).issued(counter.reserved);
                     (region.reserved, region.issued) = (counter.reserved.to_string(), issued.to_string());
                     region.needs_floor = counter.unsure;
                 }
             }
         }
-        Ok(response)
+        Ok(Some(response))
     }
 
     /// Lists a page of a table at an earlier revision.
@@ -549,6 +568,9 @@ impl RegionsService {
 
 /// The number of regions to process before yielding: about 15 microseconds of work.
 const PART: u32 = 16;
+
+/// The maximum number of attempts to list regions with the counters in the store.
+const LISTS_MAX: u32 = 8;
 
 /// The number of counters that are read at the same time.
 const READS_MAX: usize = 32;

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use kent_engine::tables::space::State;
 use kent_engine::{
     host::{clock::SystemClock, entropy::SystemEntropy},
@@ -27,8 +27,8 @@ use kent_issue::{Chunk, Lapse};
 use kent_proto::stored::{EditId, Restored, TextForm, encode_restores};
 use kent_proto::v1::{
     AllocateRequest, AutoExpand, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, ExpandRegionRequest,
-    GetRegionRequest, Policy, Region, UpdateRegionRequest, allocate_response::Identifiers, allocator_server::Allocator,
-    regions_server::Regions,
+    GetRegionRequest, ListRegionsRequest, Policy, Region, UpdateRegionRequest, allocate_response::Identifiers,
+    allocator_server::Allocator, regions_server::Regions,
 };
 use kent_regions::{ChunkPolicy, Count, Table};
 use kent_store::{Fault, MemoryStore, Operation, Store, StoreId, Txn, Version};
@@ -162,6 +162,41 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     assert_eq!(counter.reserved, Count::Below(1));
     // The first replica receives no more requests, as if it had crashed or were slow.
     assert_eq!(draw(&other).await.expect("granted"), 1, "no gap");
+}
+
+/// An export reads a region from the table, and its counter from the store. The region expands between the two reads.
+#[tokio::test]
+async fn ok_an_exported_region_has_the_size_that_its_counter_needs() {
+    let disk = disk();
+    let node = start(&disk, small_chunks()).await;
+    expanding(&node).await;
+    let expanded = get(&node).await.suffix_bits;
+    let mut reads = 0;
+    disk.plan(move |operation| match operation {
+        Operation::Get(key) if key.starts_with(&keys::COUNTERS) => {
+            reads += 1;
+            let is_first = reads == 1;
+            if is_first { Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(300)))) } else { Fault::None }
+        }
+        _ => Fault::None,
+    });
+    let list = ListRegionsRequest {
+        parent: "spaces/default".to_owned(),
+        exact_counters: true,
+        ..ListRegionsRequest::default()
+    };
+    let (listed, ()) = join(node.regions().list_regions(Request::new(list)), async {
+        time::sleep(Duration::from_millis(100)).await;
+        for _ in 0..5 {
+            draw(&node).await.expect("granted");
+        }
+    })
+    .await;
+    let listed = listed.expect("listed").into_inner();
+    assert!(get(&node).await.suffix_bits > expanded, "the region must have expanded meanwhile");
+    let region = &listed.regions[0];
+    let reserved: u64 = region.reserved.parse().expect("a number");
+    assert!(reserved <= 1 << region.suffix_bits, "{region:?}");
 }
 
 /// The answer to an edit's commit is lost, and the store is unavailable for the next read.

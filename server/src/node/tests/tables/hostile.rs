@@ -2,8 +2,8 @@
 
 use kent_issue::Stored;
 use kent_proto::v1::{
-    AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, ShrinkRegionRequest,
-    SplitRegionRequest, UndoEditRequest,
+    AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, NewRegion, ShrinkRegionRequest, SplitRegionRequest,
+    UndoEditRequest,
 };
 use kent_regions::RegionNumber;
 

@@ -7,10 +7,9 @@ use std::{
     sync::Mutex,
 };
 
-use futures_util::future::join;
 use kent_proto::v1::{
-    AddSubregionsRequest, DeleteRegionRequest, DeleteSpaceRequest, ImportTableRequest, ListRegionsRequest, NewRegion,
-    RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+    AddSubregionsRequest, DeleteRegionRequest, DeleteSpaceRequest, ImportTableRequest, NewRegion, RegionChange,
+    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
 };
 
 use kent_engine::{host::tasks::Tasks, records::failure::LoadError};

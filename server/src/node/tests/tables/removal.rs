@@ -1,10 +1,7 @@
 //! Deletions on several daemons: a deletion and a concurrent reservation cannot both succeed, and no number or key is
 //! used twice.
 
-use futures_util::future::join;
-use kent_proto::v1::{
-    DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest, GetSpaceRequest, ListRegionsRequest, Space,
-};
+use kent_proto::v1::{DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest, GetSpaceRequest, Space};
 use kent_store::Key;
 
 use super::*;
