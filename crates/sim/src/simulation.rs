@@ -116,15 +116,8 @@ mod tests {
     use super::*;
 
     fn first_violation(mutant: Mutant) -> Option<String> {
-        let (first, last) = match mutant {
-            // Two daemons rarely take the same slot at the same moment: 5 of 1500 runs find this mutant. The first of
-            // them has been 921, so begin shortly before it.
-            Mutant::SlotVersion => (900, 1500),
-            // The seals of the other regions hide most effects of this mutant: 13 of 400 runs find it.
-            Mutant::TableUnchanged => (1, 400),
-            _ => (1, 100),
-        };
-        let mut runs = (first..=last).chain(1..first).map(|seed| simulate(seed, Some(mutant)));
+        // About 1 of 50 runs finds the rarest mutants.
+        let mut runs = (1..=500).map(|seed| simulate(seed, Some(mutant)));
         runs.find_map(|run| run.violations.first().map(|(_, what)| what.clone()))
     }
 

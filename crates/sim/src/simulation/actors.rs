@@ -208,6 +208,17 @@ pub(crate) async fn client(run: Arc<Run>, number: u64) {
     }
 }
 
+/// Requests time-based identifiers of each format from all daemons, one request right after the other. Two daemons that
+/// hold the same slot probably grant an identifier twice.
+pub(crate) async fn use_slots(run: &Arc<Run>) {
+    for source in TIME_SOURCES {
+        for replica in 0..REPLICAS {
+            // OK because a refusal is a valid response.
+            let _ = request(run, replica, source, "", 1, "").await;
+        }
+    }
+}
+
 fn source(run: &Run) -> (String, String) {
     match (run.dice.between(0, 9), run.places.region(&run.dice, None)) {
         (0..5, Some(Place { space, region })) => (format!("region:{region}@{space}"), space),

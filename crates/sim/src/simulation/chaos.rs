@@ -1,10 +1,11 @@
-//! Injected faults: clock jumps, crashes, restarts, partitions, compactions, and archives that cannot be written.
+//! Injected faults: clock jumps, crashes, restarts, partitions, compactions, power failures, and archives that cannot
+//! be written.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use tokio::time;
 
-use super::run::Run;
+use super::{actors, run::Run};
 
 /// Injects faults into one replica until the run ends.
 pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
@@ -43,6 +44,24 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
                 run.replicas[replica].cut.store(false, Ordering::SeqCst);
             }
         }
+    }
+}
+
+/// Repeatedly cuts the power of all machines, until the run ends. When it returns, the daemons start together, and so
+/// compete for the same slots.
+pub(crate) async fn power_failures(run: Arc<Run>) {
+    while !run.is_ending() {
+        time::sleep(run.dice.millis(5000, 60_000)).await;
+        let exclusive = run.gate.write().await;
+        if run.is_ending() {
+            return;
+        }
+        run.faults.power_failures.count();
+        run.crash_all().await;
+        time::sleep(run.dice.millis(0, 20_000)).await;
+        run.start_all().await;
+        drop(exclusive);
+        actors::use_slots(&run).await;
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Faults {
     pub(crate) lost: Count,
     pub(crate) jumps: Count,
     pub(crate) crashes: Count,
+    pub(crate) power_failures: Count,
     pub(crate) stops: Count,
     pub(crate) cuts: Count,
     pub(crate) gone: Count,
@@ -59,10 +60,11 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 23] = [
+const FAULTS: [&str; 24] = [
     "messages lost",
     "clock jumps",
     "crashes",
+    "power failures of all machines",
     "clean restarts",
     "partitions",
     "clients that canceled a call",
@@ -88,9 +90,9 @@ const FAULTS: [&str; 23] = [
 impl Faults {
     /// Returns the counts in the order of [`FAULTS`].
     pub(crate) fn counts(&self) -> [u64; FAULTS.len()] {
-        let Self { lost, jumps, crashes, stops, cuts, gone, compactions, backlogs, .. } = self;
+        let Self { lost, jumps, crashes, power_failures, stops, cuts, gone, compactions, backlogs, .. } = self;
         let Self { backups, restores, moves, archive_restores, outages, copies, .. } = self;
-        let disturbances = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
+        let disturbances = [lost, jumps, crashes, power_failures, stops, cuts, gone, compactions, backlogs];
         let losses = [backups, restores, moves, archive_restores, outages, copies];
         let repeated = [&self.splits, &self.shrinks, &self.delegations];
         let edits = [&self.deletions, &self.undelegations, &self.undone, &self.imports, &self.reimports, &self.misfits];

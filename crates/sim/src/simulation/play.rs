@@ -88,6 +88,10 @@ async fn play(run: &Arc<Run>, archived: u64, imports: bool) {
     for replica in 0..REPLICAS {
         spawn(chaos::chaos(run.clone(), replica));
     }
+    // This mutant is found only if tables are edited shortly before the store is lost. Power failures delay edits.
+    if run.backend().mutant != Some(Mutant::TableUnchanged) {
+        spawn(chaos::power_failures(run.clone()));
+    }
     if run.loses_stores() {
         spawn(actors::rush(run.clone()));
     }

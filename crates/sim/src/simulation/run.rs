@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use kent_ids::UnixNanos;
 use kent_regions::{Kind, Region};
 use kent_store::{MemoryStore, StoreId};
@@ -166,10 +167,9 @@ impl Run {
         }
     }
 
+    /// Starts all daemons at the same time.
     pub(crate) async fn start_all(&self) {
-        for replica in 0..REPLICAS {
-            self.start(replica).await;
-        }
+        join_all((0..REPLICAS).map(|replica| self.start(replica))).await;
     }
 
     /// Starts a daemon, with retries.
