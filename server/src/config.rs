@@ -6,7 +6,6 @@ mod file;
 mod kinds;
 mod listen;
 mod misspelt;
-mod origins;
 mod otlp;
 mod paths;
 mod settings;
@@ -25,6 +24,7 @@ use kent_engine::{
     engine::EngineSettings,
     grant::Limits as GrantLimits,
 };
+use kent_http::Origins;
 use kent_ids::grouped;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, SCHEMA};
@@ -38,7 +38,6 @@ pub use kent_engine::patterns::RegionPatterns;
 pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
 pub use listen::{Listen, ListenAddress};
 pub(crate) use misspelt::{is_list, misspelt_variables};
-pub use origins::Origins;
 pub(crate) use otlp::Collector;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;

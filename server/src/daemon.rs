@@ -22,6 +22,7 @@ use kent_engine::{
     },
     records::{failure::LoadError, founding},
 };
+use kent_http::{Gateway, Options, Stage};
 use kent_proto::v1::{
     AccessMethods, AdminMethods, CodecMethods, LayoutsMethods, RegionsMethods, allocator_server::AllocatorServer,
 };
@@ -50,8 +51,6 @@ use tracing::{error, info, warn};
 
 use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
-    gateway::{Gateway, Options},
-    http::{self, Stage},
     maintenance::witness::{Claim, Witness, WitnessError},
     node::Node,
     recording, redis,
@@ -142,7 +141,7 @@ pub enum StartError {
     Reflection(#[from] tonic_reflection::server::Error),
     /// The descriptors of the protocol are not valid.
     #[error("the descriptors of the protocol are not valid")]
-    Descriptors(#[from] prost_reflect::DescriptorError),
+    Descriptors(#[from] kent_http::DescriptorError),
 }
 
 impl From<OpenError> for StartError {
@@ -244,7 +243,7 @@ impl Daemon {
         let redis_lanes = redis_lanes.map_err(StartError::Threads)?;
         ports.spawn(
             "HTTP port",
-            http::serve(http, for_http, (stage.clone(), asks), lanes.clone(), ports.stopping().clone()),
+            kent_http::serve(http, for_http, (stage.clone(), asks), lanes.clone(), ports.stopping().clone()),
         );
         let opened = open_store(&config, &stage, &config.archiving.without_begin()).await?;
         let claim = attest_opened(&config, &opened, &*entropy).await?;

@@ -1,7 +1,7 @@
 //! The Kent daemon.
 //!
-//! It puts ports around an engine: `kent-engine` grants and edits, `kent-transport` serves connections, and this crate
-//! has the settings, the services, and what operators do with a store.
+//! It puts ports around an engine: `kent-engine` grants and edits, `kent-transport` serves connections, `kent-http`
+//! is the HTTP port, and this crate has the settings, the services, and what operators do with a store.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -10,7 +10,6 @@
 //! | `daemon` | how the daemon starts and stops |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `service` | the gRPC services |
-//! | `http`, `gateway` | the HTTP port: `/livez`, `/readyz`, `/metrics`; the API as JSON and gRPC-Web |
 //! | `redis` | the Redis port |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness, diagnosis |
 //! | `telemetry` | logs |
@@ -20,8 +19,6 @@
 mod args;
 mod config;
 mod daemon;
-mod gateway;
-mod http;
 mod maintenance;
 mod node;
 mod program;
@@ -31,8 +28,8 @@ mod service;
 mod telemetry;
 
 pub use config::{
-    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, Origins, RegionPatterns,
-    Settings, Span, StoreKind, TlsSettings, Values,
+    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings,
+    Span, StoreKind, TlsSettings, Values,
 };
 pub use daemon::{StartError, attest, transport};
 pub use kent_engine::{
@@ -43,6 +40,7 @@ pub use kent_engine::{
         founding::NotWhole,
     },
 };
+pub use kent_http::Origins;
 pub use kent_transport::{
     handshake,
     listen::{Listeners, SocketError},

@@ -15,11 +15,12 @@ use syn::LitStr;
 use crate::args::Cli;
 
 /// The sources whose messages people read.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "client/src",
     "crates/cli/src",
     "crates/codec/src",
     "crates/engine/src",
+    "crates/http/src",
     "crates/ids/src",
     "crates/issue/src",
     "crates/regions/src",

@@ -5,6 +5,7 @@
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use kent_engine::{audit::AuditTo, patterns::RegionPatterns};
+use kent_http::Origins;
 use kent_ids::grouped;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,6 @@ use super::{
         read_address, ungrouped,
     },
     listen::Listen,
-    origins::Origins,
     tls::TlsSettings,
 };
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 19] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 20] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -44,12 +44,18 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 19] = [
         &["kent-access", "kent-engine", "kent-ids", "kent-proto", "kent-store", "kent-tls"],
     ),
     (
+        "kent-http",
+        "crates/http",
+        &["kent-access", "kent-codec", "kent-engine", "kent-ids", "kent-proto", "kent-transport"],
+    ),
+    (
         "kentd",
         "server",
         &[
             "kent-access",
             "kent-codec",
             "kent-engine",
+            "kent-http",
             "kent-ids",
             "kent-issue",
             "kent-proto",

@@ -11,7 +11,7 @@ use axum::{
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::console::MARK;
-use crate::config::Origins;
+use crate::origins::Origins;
 
 /// How long a browser remembers which requests are allowed.
 const REMEMBERED: Duration = Duration::from_secs(600);

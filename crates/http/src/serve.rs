@@ -52,7 +52,7 @@ use crate::gateway::{self, Gateway};
 
 /// The stage of the daemon's start. The startup code sets the stage, and the HTTP port reads it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stage(Arc<RwLock<Reached>>);
+pub struct Stage(Arc<RwLock<Reached>>);
 
 #[derive(Clone, Debug)]
 enum Reached {
@@ -64,17 +64,17 @@ enum Reached {
 
 impl Stage {
     /// The stage of a daemon that is starting.
-    pub(crate) fn starting(doing: &str) -> Self {
+    pub fn starting(doing: &str) -> Self {
         Self(Arc::new(RwLock::new(Reached::Starting(doing.to_owned()))))
     }
 
     /// Sets what the starting daemon does or waits for.
-    pub(crate) fn set_doing(&self, doing: String) {
+    pub fn set_doing(&self, doing: String) {
         self.set(Reached::Starting(doing));
     }
 
     /// Marks the daemon as serving.
-    pub(crate) fn set_serving(&self, engine: Arc<Engine>, gateway: Option<Gateway>) {
+    pub fn set_serving(&self, engine: Arc<Engine>, gateway: Option<Gateway>) {
         self.set(Reached::Serving(engine, gateway));
     }
 
@@ -110,7 +110,7 @@ const CALLS_MAX: u32 = 16;
 const LIST_BYTES_MAX: u32 = 8 * 1024;
 
 /// Serves until `stop` is canceled, and returns when the requests in flight have been answered.
-pub(crate) async fn serve(
+pub async fn serve(
     sockets: TcpListener,
     mut handshakes: Handshakes,
     (stage, asks): (Stage, bool),

@@ -44,11 +44,11 @@ use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, ServiceExt};
 
 use self::{call::Calls, console::Sessions, methods::Methods};
-use crate::config::Origins;
+use crate::origins::Origins;
 
 /// The API on the HTTP port.
 #[derive(Clone)]
-pub(crate) struct Gateway(Arc<Parts>);
+pub struct Gateway(Arc<Parts>);
 
 struct Parts {
     routes: Router,
@@ -71,17 +71,17 @@ struct Shared {
 
 /// The settings of the gateway.
 #[derive(Debug)]
-pub(crate) struct Options {
+pub struct Options {
     /// The origins of web pages that may call the API.
-    pub(crate) origins: Origins,
+    pub origins: Origins,
     /// The maximum size of a request in bytes.
-    pub(crate) bytes_max: usize,
+    pub bytes_max: usize,
     /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires the certificate.
-    pub(crate) needs_certificate: bool,
+    pub needs_certificate: bool,
     /// Whether the HTTP port uses TLS.
-    pub(crate) is_secure: bool,
+    pub is_secure: bool,
     /// Whether the console is served.
-    pub(crate) console: bool,
+    pub console: bool,
 }
 
 impl Shared {
@@ -112,7 +112,7 @@ impl Gateway {
     /// # Errors
     ///
     /// If the descriptors of the protocol are not valid.
-    pub(crate) fn new(
+    pub fn new(
         (port, allocator): (InnerPort, Arc<AllocatorService>),
         options: Options,
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
