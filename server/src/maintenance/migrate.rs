@@ -293,11 +293,13 @@ impl Source {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Migration, MigrateError> {
         let Self { store: source, records, from, to, moved } = self;
+        // The mark is read last, because the first commit of an interrupted attempt may arrive meanwhile.
+        let is_empty = target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
         if !filling::is_begun(&*target, source.store_id()).await? {
             if moved.is_some() {
                 return Err(MigrateError::MovedBefore { dir: from, to });
             }
-            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+            if !is_empty {
                 return Err(MigrateError::NotEmpty { from, to });
             }
         }

@@ -82,6 +82,26 @@ async fn ok_an_interrupted_migration_is_continued() {
     assert_eq!(value(&target, &keys::CLUSTER).await, value(&source, &keys::CLUSTER).await);
 }
 
+/// The first commit of an interrupted migration arrives while the next attempt looks at the target.
+#[tokio::test]
+async fn ok_a_mark_that_arrives_late_is_taken_over() {
+    let (source, target, other) = (complete(1).await, empty(2), empty(3));
+    interrupt(&complete(1).await, &other).await;
+    let mark = value(&other, &keys::RESTORING).await.expect("marked");
+    let (late, mut is_first) = (target.reopen(), true);
+    target.plan(move |operation| match operation {
+        Operation::Scan(_) if std::mem::take(&mut is_first) => {
+            let (late, mark) = (late.reopen(), mark.clone());
+            Fault::DelayBefore(Box::pin(async move {
+                late.commit(Txn::new().put(keys::RESTORING, mark)).await.expect("committed");
+            }))
+        }
+        _ => Fault::None,
+    });
+    moved(&source, &target, "new").await.expect("continued");
+    assert_eq!(value(&target, &keys::CLUSTER).await, value(&source, &keys::CLUSTER).await);
+}
+
 #[tokio::test]
 async fn err_a_migration_into_a_store_that_was_removed_is_not_restarted() {
     let (source, target) = (complete(1).await, empty(2));
