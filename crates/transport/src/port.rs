@@ -63,8 +63,8 @@ pub struct Port<S> {
 pub type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 
 impl GrpcPort {
-    /// Starts the threads that serve the port. The code of a call is compiled here, while the compiler still checks
-    /// `kentd`.
+    /// Starts the threads that serve the port. The code of a call is compiled here, because this crate is optimized for
+    /// speed and `kentd` for size.
     ///
     /// # Errors
     ///
