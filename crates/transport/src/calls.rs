@@ -80,10 +80,14 @@ impl CallMetrics {
     ) -> Result<Response<Body>, Infallible> {
         let answer = call.await;
         let code = answer.as_ref().map_or(Code::Unknown, |answer| code(answer.headers()));
-        let Begun { port, method, at } = begun;
+        self.observe(begun, clock, code);
+        answer
+    }
+
+    /// Counts a call that was answered with this code now.
+    pub(super) fn observe(&self, Begun { port, method, at }: Begun, clock: &dyn Clock, code: Code) {
         let took = clock.steady().saturating_sub(at);
         self.0.get_or_create(&CallLabel { port, method, code: code_name(code) }).observe(took.as_secs_f64());
-        answer
     }
 }
 

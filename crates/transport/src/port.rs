@@ -9,11 +9,12 @@ use std::{
     future, io,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::future::{BoxFuture, Either};
 use kent_engine::{
-    auth::{Asked, Auth, Credentials, Denied},
+    auth::{Asked, Auth, Caller, Credentials, Denied},
     host::{
         clock::Clock,
         trace::{Trace, Traces},
@@ -23,6 +24,7 @@ use kent_engine::{
 use kent_proto::v1::allocator_server::AllocatorServer;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{
+    Status,
     body::Body,
     codegen::{
         Service,
@@ -95,6 +97,23 @@ impl InnerPort {
     pub fn is_tracing(&self) -> bool {
         self.0.traces.is_some()
     }
+
+    /// Refuses a call whose caller is unknown, before the caller's message has arrived. Otherwise, unknown callers could
+    /// occupy a port with messages that they never finish.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the service would refuse the call.
+    pub fn check(&self, path: &str, headers: &HeaderMap, peer: Option<&Peer>) -> Result<(), Status> {
+        let Self(port) = self;
+        let begun = Begun::new(port.name, path, &*port.clock);
+        let Err(denied) = port.identify(path, headers, peer, port.clock.steady()) else { return Ok(()) };
+        let refusal = status::from_denied(&denied);
+        if !path.ends_with(FREQUENT) {
+            port.metrics.observe(begun, &*port.clock, refusal.code());
+        }
+        Err(refusal)
+    }
 }
 
 impl Service<Request<Body>> for InnerPort {
@@ -145,23 +164,35 @@ impl<S> Port<S> {
     /// itself therefore rejects unknown callers. With `--auth off`, and to the [`OPEN`] service, calls pass without
     /// identification.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
-        if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
-            return Ok(());
+        let now = self.clock.steady();
+        let peer = request.extensions().get::<Peer>();
+        if let Some(caller) = self.identify(request.uri().path(), request.headers(), peer, now)? {
+            caller.charge_call(now)?;
+            request.extensions_mut().insert(caller);
         }
-        let (header, now) = (authorization(request.headers()), self.clock.steady());
-        let shown = request
-            .extensions()
-            .get::<Peer>()
-            .map_or_else(|| Credentials::unknown(header), |peer| peer.credentials(header));
+        Ok(())
+    }
+
+    /// Identifies the caller of a method, if the method needs it.
+    fn identify(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+        now: Duration,
+    ) -> Result<Option<Caller>, Denied> {
+        if !self.auth.is_required() || is_of(OPEN, path) {
+            return Ok(None);
+        }
+        let header = authorization(headers);
+        let shown = peer.map_or_else(|| Credentials::unknown(header), |peer| peer.credentials(header));
         let asked = Arc::new(Asked {
-            method: methods::known(request.uri().path()),
-            on_behalf_of: on_behalf_of(request.headers()),
+            method: methods::known(path),
+            on_behalf_of: on_behalf_of(headers),
             request_id: String::new(),
         });
-        let caller = self.auth.identify(&shown, now).map_err(|denied| denied.of_call(asked.clone()))?.asking(asked);
-        caller.charge_call(now)?;
-        request.extensions_mut().insert(caller);
-        Ok(())
+        let caller = self.auth.identify(&shown, now).map_err(|denied| denied.of_call(asked.clone()))?;
+        Ok(Some(caller.asking(asked)))
     }
 
     /// Begins the span of a call, if it is traced.

@@ -109,12 +109,13 @@ impl Calls {
         self.permits.clone().try_acquire_owned().map_err(|_| status::too_many("HTTP", CALLS_MAX))
     }
 
-    /// Reads the body of a request.
+    /// Reads the body of a call to a method, if the caller is known.
     ///
     /// # Errors
     ///
-    /// The status for a body that is too large or arrives too slowly.
-    pub(super) async fn read(&self, body: Body) -> Result<Bytes, Status> {
+    /// The status for an unknown caller, or for a body that is too large or arrives too slowly.
+    pub(super) async fn read(&self, path: &PathAndQuery, from: &From, body: Body) -> Result<Bytes, Status> {
+        self.port.check(path.path(), from.metadata.as_ref(), from.peer.as_ref())?;
         match time::timeout(REQUEST_TIMEOUT, body::to_bytes(body, self.bytes_max)).await {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => Err(status::request_too_large(self.bytes_max)),

@@ -95,7 +95,7 @@ async fn call(calls: &Calls, methods: &Methods, codec: Codec, request: Request) 
     let timeout = check(request.headers())?;
     let from = From::new(&request, timeout);
     let _permit = calls.begin()?;
-    let body = calls.read(request.into_body()).await?;
+    let body = calls.read(&unary.path, &from, request.into_body()).await?;
     if codec == Codec::Proto {
         return Ok(calls.unary(unary.path.clone(), from, body).await?);
     }

@@ -1,6 +1,10 @@
 //! Every call is refused without a credential, with an invalid one, or with one that lacks the permission.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+};
 
 use kent_proto::v1::{GetRegionRequest, GetStatusRequest, RevokeTokenRequest, WhoAmIRequest};
 use prost::Message;
@@ -200,6 +204,33 @@ async fn err_the_http_port_requires_a_token_with_http_auth() {
         assert_eq!(daemon.get(path).0, 401);
         assert_eq!([get(path, "kent_x"), get(path, &weak), get(path, &admin)], [401, 403, 200], "{path}");
     }
+}
+
+#[tokio::test]
+async fn err_an_unknown_caller_is_refused_before_its_message_arrives() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    let token = guarded.token(&["allocate:*"]).await.secret;
+    let whole = r#"{"source":"uuidv7","count":"2","encoding":"ENCODING_TEXT"}"#;
+    // Returns the first line of the answer to a request that announces the whole body.
+    let ask = |method: &str, token: &str, body: &str| {
+        let mut stream = TcpStream::connect(guarded.daemon.http_address()).expect("connected");
+        let head = format!("POST /kent.v1.{method} HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer {token}\r\n");
+        let rest = format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", whole.len());
+        stream.write_all(format!("{head}{rest}").as_bytes()).expect("sent");
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).expect("answered");
+        line
+    };
+    for method in ["Allocator/Allocate", "Regions/ListRegions"] {
+        for body in ["", "{"] {
+            assert_eq!(ask(method, "kent_x", body), "HTTP/1.1 401 Unauthorized\r\n", "{method} {body:?}");
+        }
+    }
+    assert_eq!(ask("Allocator/Allocate", &token, whole), "HTTP/1.1 200 OK\r\n");
+    let refused = "kent_call_duration_seconds_count{port=\"http\",method=\"kent.v1.Regions/ListRegions\",code=\"UNAUTHENTICATED\"} 2";
+    let (_, metrics) = guarded.daemon.get("/metrics");
+    assert!(metrics.lines().any(|line| line == refused), "{metrics}");
 }
 
 #[tokio::test]
