@@ -53,7 +53,7 @@ use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
     maintenance::witness::{Claim, Witness, WitnessError},
     node::Node,
-    recording, redis,
+    recording,
     service::{AccessService, CodecService, LayoutsService},
 };
 
@@ -312,9 +312,9 @@ impl Daemon {
         }
         let (port, allocator) = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
         if let (Some(sockets), Some(handshakes), Some(lanes)) = (redis, for_redis, redis_lanes) {
-            let services = redis::Services::new(daemon.node.engine().clone(), port.through("redis"));
+            let services = kent_redis::Services::new(daemon.node.engine().clone(), port.through("redis"));
             let stop = daemon.ports.stopping().clone();
-            daemon.ports.spawn("Redis port", redis::serve(sockets, handshakes, services.into(), lanes, stop));
+            daemon.ports.spawn("Redis port", kent_redis::serve(sockets, handshakes, services.into(), lanes, stop));
         }
         let options = Options {
             origins: config.http_origins.clone(),

@@ -1,7 +1,7 @@
 //! The Kent daemon.
 //!
 //! It puts ports around an engine: `kent-engine` grants and edits, `kent-transport` serves connections, `kent-http`
-//! is the HTTP port, and this crate has the settings, the services, and what operators do with a store.
+//! and `kent-redis` are further ports, and this crate has the settings, the services, and what operators do with a store.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -10,7 +10,6 @@
 //! | `daemon` | how the daemon starts and stops |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `service` | the gRPC services |
-//! | `redis` | the Redis port |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness, diagnosis |
 //! | `telemetry` | logs |
 //!
@@ -23,7 +22,6 @@ mod maintenance;
 mod node;
 mod program;
 mod recording;
-mod redis;
 mod service;
 mod telemetry;
 

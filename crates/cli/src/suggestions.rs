@@ -15,7 +15,7 @@ use syn::LitStr;
 use crate::args::Cli;
 
 /// The sources whose messages people read.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "client/src",
     "crates/cli/src",
     "crates/codec/src",
@@ -23,6 +23,7 @@ const SOURCES: [&str; 12] = [
     "crates/http/src",
     "crates/ids/src",
     "crates/issue/src",
+    "crates/redis/src",
     "crates/regions/src",
     "crates/store/src",
     "crates/transport/src",

@@ -27,26 +27,20 @@ use kent_access::Action;
 use kent_engine::{
     auth::{self, Asked, Denied},
     engine::Engine,
-    host::address::Address,
     metrics::Exposition,
 };
 use kent_transport::{
+    accept::accept,
     connection::Connection,
     handshake::Handshakes,
     lanes::Lanes,
-    listen::Socket,
     peer::{Peer, authorization, on_behalf_of},
 };
-use tokio::{
-    net::TcpListener,
-    select,
-    sync::{Mutex, mpsc},
-    time,
-};
+use tokio::{net::TcpListener, select, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 use tower::ServiceExt;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::gateway::{self, Gateway};
 
@@ -101,9 +95,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum size of the head of a request, in bytes; hyper reads into a buffer of this size.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The pause after a failure to accept a connection. If too many files are open, an immediate retry would fail as well.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// The maximum number of concurrent requests on an HTTP/2 connection, and the maximum size of the headers of a request,
 /// in bytes.
 const CALLS_MAX: u32 = 16;
@@ -112,7 +103,7 @@ const LIST_BYTES_MAX: u32 = 8 * 1024;
 /// Serves until `stop` is canceled, and returns when the requests in flight have been answered.
 pub async fn serve(
     sockets: TcpListener,
-    mut handshakes: Handshakes,
+    handshakes: Handshakes,
     (stage, asks): (Stage, bool),
     lanes: Arc<Lanes>,
     stop: CancellationToken,
@@ -123,35 +114,11 @@ pub async fn serve(
         .route("/metrics", get(metrics))
         .fallback(api)
         .with_state(Arc::new(Reports { stage: stage.clone(), asks, writing: Mutex::default() }));
-    let (pass_on, mut ready) = mpsc::unbounded_channel::<(Connection, _)>();
-    loop {
-        select! {
-            () = stop.cancelled() => break,
-            // OK because `pass_on` lives as long as the loop.
-            Some((connection, lane)) = ready.recv() => {
-                let entry = Entry { peer: connection.connect_info(), stage: stage.clone(), routes: routes.clone() };
-                lanes.spawn(&lane, answer(connection, entry, stop.clone()));
-            }
-            accepted = sockets.accept() => match accepted {
-                Ok((socket, address)) => {
-                    let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
-                    let Some(lane) = lanes.next().cloned() else { continue };
-                    // A socket that is already closed must not affect the other sockets.
-                    if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
-                        // OK because the receiver lives as long as the port.
-                        let pass_on = move |connection| drop(pass_on.send((connection, lane)));
-                        handshakes.begin(socket, Address::Tcp(address), pass_on);
-                    }
-                }
-                Err(error) => {
-                    warn!(%error, "cannot accept a connection");
-                    time::sleep(PAUSE).await;
-                }
-            }
-        }
-    }
-    drop((sockets, handshakes));
-    lanes.finish().await;
+    accept(sockets, handshakes, lanes, stop.clone(), |connection| {
+        let entry = Entry { peer: connection.connect_info(), stage: stage.clone(), routes: routes.clone() };
+        answer(connection, entry, stop.clone())
+    })
+    .await;
 }
 
 /// Answers the requests of a connection. After `stop` is canceled, answers only the request in flight.

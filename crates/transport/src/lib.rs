@@ -3,6 +3,7 @@
 //!
 //! This crate is a part of the daemon, not a library: its interface changes with the daemon.
 
+pub mod accept;
 pub mod admission;
 pub mod allocator;
 pub mod callers;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 20] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 21] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -48,6 +48,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 20] = [
         "crates/http",
         &["kent-access", "kent-codec", "kent-engine", "kent-ids", "kent-proto", "kent-transport"],
     ),
+    ("kent-redis", "crates/redis", &["kent-engine", "kent-ids", "kent-proto", "kent-transport"]),
     (
         "kentd",
         "server",
@@ -59,6 +60,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 20] = [
             "kent-ids",
             "kent-issue",
             "kent-proto",
+            "kent-redis",
             "kent-regions",
             "kent-store",
             "kent-tls",

@@ -3,18 +3,18 @@
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::reply::Reply;
+use crate::reply::Reply;
 use kent_proto::model::code_name;
 
 /// The error for a status: a code that Redis clients know, the reason of the status, and its message.
-pub(super) fn reply(status: &Status) -> Reply {
+pub(crate) fn reply(status: &Status) -> Reply {
     let info = status.get_details_error_info();
     let reason = info.as_ref().map_or_else(|| code_name(status.code()), |info| &info.reason);
     Reply::Error(format!("{} {reason} {}", code(status, reason), status.message()))
 }
 
 /// The error for a status after the caller has sent a credential.
-pub(super) fn reply_to_auth(status: &Status) -> Reply {
+pub(crate) fn reply_to_auth(status: &Status) -> Reply {
     match (status.code(), reply(status)) {
         (Code::Unauthenticated, Reply::Error(text)) => Reply::Error(text.replacen("NOAUTH", "WRONGPASS", 1)),
         (_, reply) => reply,

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{
+use crate::{
     command::{BadCommand, Command},
     reply::Reply,
     request::{self, Request},
@@ -37,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Serves a connection until the caller ends it or `stop` is canceled. The command in progress is still answered.
-pub(super) async fn serve(connection: Connection, session: Session, stop: CancellationToken) {
+pub(crate) async fn serve(connection: Connection, session: Session, stop: CancellationToken) {
     let (input, output) = (BytesMut::new(), BytesMut::new());
     let mut exchange = Exchange { connection, session, input, output, run: 0 };
     match exchange.run(&stop).await {

@@ -10,7 +10,7 @@ use kent_proto::{
 /// # Errors
 ///
 /// [`Invalid`] if the region does not issue its suffixes in order.
-pub(super) fn last(region: &Region) -> Result<Option<u128>, Invalid> {
+pub(crate) fn last(region: &Region) -> Result<Option<u128>, Invalid> {
     if matches!(region.order(), Order::Scrambled | Order::External) {
         let problem = "is a region that does not issue its identifiers in counted order";
         return Err(Invalid::new("key", problem).because("NOT_COUNTED"));

@@ -5,11 +5,11 @@ use std::{fmt, num::NonZeroU64};
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::reply::Version;
+use crate::reply::Version;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// `INCR key` or `INCRBY key n`.
     Increment { key: String, count: NonZeroU64 },
     /// `GET key`.
@@ -46,7 +46,7 @@ pub(super) enum Command {
 
 /// A token, which must not be logged.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret(pub(super) Bytes);
+pub(crate) struct Secret(pub(crate) Bytes);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl fmt::Debug for Secret {
 
 /// Why a request is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum BadCommand {
+pub(crate) enum BadCommand {
     /// The port has no such command.
     #[error(
         "ERR unknown command '{0}': this port has INCR, INCRBY, GET, TIME, PING, ECHO, AUTH, HELLO, SELECT, CLIENT, QUIT and RESET"
@@ -101,7 +101,7 @@ impl Command {
     /// # Errors
     ///
     /// [`BadCommand`].
-    pub(super) fn read(parts: &[Bytes]) -> Result<Self, BadCommand> {
+    pub(crate) fn read(parts: &[Bytes]) -> Result<Self, BadCommand> {
         let Some((name, arguments)) = parts.split_first() else { return Err(BadCommand::Unknown(String::new())) };
         match (&*name.to_ascii_lowercase(), arguments) {
             (b"incr", [key]) => Ok(Self::Increment { key: text(key)?, count: NonZeroU64::MIN }),
@@ -140,7 +140,7 @@ impl Command {
     }
 
     /// The method of the command in the audit log.
-    pub(super) const fn method(&self) -> &'static str {
+    pub(crate) const fn method(&self) -> &'static str {
         match self {
             Self::Increment { .. } => "redis INCR",
             Self::Get { .. } => "redis GET",

@@ -15,15 +15,15 @@ use tonic::{
     codegen::http::{HeaderValue, header::AUTHORIZATION},
 };
 
-use super::{
-    Services,
+use crate::{
     command::{Command, Secret},
     failure, issued,
     reply::{Reply, Version},
+    services::Services,
 };
 
 /// The state of a connection.
-pub(super) struct Session {
+pub(crate) struct Session {
     services: Arc<Services>,
     peer: Peer,
     /// The number of the connection.
@@ -36,29 +36,29 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(services: Arc<Services>, peer: Peer) -> Self {
+    pub(crate) fn new(services: Arc<Services>, peer: Peer) -> Self {
         let id = services.number();
         let (version, header, name) = <(Version, Option<HeaderValue>, Bytes)>::default();
         Self { services, peer, id, version, header, name, is_ending: false }
     }
 
     /// The version in which replies are written.
-    pub(super) fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         self.version
     }
 
     /// Whether the caller has asked to end the connection.
-    pub(super) fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.is_ending
     }
 
     /// Whether the caller has shown a credential or needs none.
-    pub(super) fn has_credential(&self) -> bool {
+    pub(crate) fn has_credential(&self) -> bool {
         self.header.is_some() || self.peer.certificate.is_some() || !self.services.engine.auth().is_required()
     }
 
     /// Runs a command.
-    pub(super) async fn run(&mut self, command: Command) -> Reply {
+    pub(crate) async fn run(&mut self, command: Command) -> Reply {
         match self.try_run(command).await {
             Ok(reply) => reply,
             Err(status) => failure::reply(&status),

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     /// RESP2.
     #[default]
     Two,
@@ -14,7 +14,7 @@ pub(super) enum Version {
 
 /// A reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// A fixed text, such as `OK`.
     Simple(&'static str),
     /// An error: its first word is a code for programs.
@@ -28,15 +28,15 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) const OK: Self = Self::Simple("OK");
+    pub(crate) const OK: Self = Self::Simple("OK");
 
     /// A string.
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Bulk(Bytes::from(text.into()))
     }
 
     /// Appends the reply to the output of a connection.
-    pub(super) fn write(&self, version: Version, out: &mut BytesMut) {
+    pub(crate) fn write(&self, version: Version, out: &mut BytesMut) {
         match (self, version) {
             (Self::Simple(text), _) => line(b'+', text, out),
             (Self::Error(text), _) => line(b'-', &single_line(text), out),

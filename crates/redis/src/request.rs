@@ -10,16 +10,16 @@ use thiserror::Error;
 
 /// The parts of a request: the name of the command, and its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Empty if the request is to be ignored.
-    pub(super) parts: Vec<Bytes>,
+    pub(crate) parts: Vec<Bytes>,
     /// Whether the request is a line instead of an array.
-    pub(super) is_line: bool,
+    pub(crate) is_line: bool,
 }
 
 /// Why bytes are not a request. The connection must end, because the beginning of the next request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum Malformed {
+pub(crate) enum Malformed {
     /// The array has too many parts.
     #[error("a command has at most {PARTS_MAX} parts")]
     TooManyParts,
@@ -38,13 +38,13 @@ pub(super) enum Malformed {
 }
 
 /// The maximum length of all parts of a request, in bytes.
-pub(super) const BYTES_MAX: usize = 64 * 1024;
+pub(crate) const BYTES_MAX: usize = 64 * 1024;
 
 /// The maximum number of parts of a request.
-pub(super) const PARTS_MAX: usize = 16;
+pub(crate) const PARTS_MAX: usize = 16;
 
 /// The maximum length of a request that is a line, in bytes.
-pub(super) const LINE_MAX: usize = 1024;
+pub(crate) const LINE_MAX: usize = 1024;
 
 /// The maximum length of the line with a length, in bytes. A 64-bit number has up to 20 characters.
 const HEADER_MAX: usize = 32;
@@ -54,7 +54,7 @@ const HEADER_MAX: usize = 32;
 /// # Errors
 ///
 /// [`Malformed`].
-pub(super) fn next(input: &mut BytesMut) -> Result<Option<Request>, Malformed> {
+pub(crate) fn next(input: &mut BytesMut) -> Result<Option<Request>, Malformed> {
     let is_line = match input.first() {
         None => return Ok(None),
         Some(first) => *first != b'*',
