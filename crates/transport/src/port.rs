@@ -66,7 +66,7 @@ pub type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 
 impl GrpcPort {
     /// Starts the threads that serve the port. The code of a call is compiled here, because this crate is optimized for
-    /// speed and `kentd` for size.
+    /// speed and `kentd` is not.
     ///
     /// # Errors
     ///

@@ -19,6 +19,13 @@ use tokio::{sync::Notify, task};
 /// The bytes that a connection reads in one turn: about eight small calls.
 const READ_BYTES: usize = 768;
 
+/// This many bytes written in a turn count as one byte read in the next turn. Calls with large answers, such as
+/// refusals, take longer, so a turn has fewer of them.
+const WRITTEN_PER_READ: usize = 4;
+
+/// The bytes that a connection may always read in a turn: about one small call.
+const MIN_READ_BYTES: usize = 96;
+
 /// The bytes that a connection writes in one turn. Encrypting these bytes takes about as long as answering ten calls.
 const WRITE_BYTES: usize = 32 * 1024;
 
@@ -94,8 +101,9 @@ impl Turns {
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Arc<Turns>,
-    /// The bytes that the connection has read and written in its turn.
+    /// The bytes that the connection has read in its turn, and what it wrote in the previous turn.
     read: usize,
+    /// The bytes that the connection has written in its turn.
     written: usize,
     /// The ticket for the next turn, if the current turn is used up.
     ticket: Option<u64>,
@@ -140,7 +148,8 @@ impl Turn {
             waker.clone_from(cx.waker());
             return Poll::Pending;
         }
-        (self.read, self.written, self.ticket) = (0, 0, None);
+        self.read = (self.written / WRITTEN_PER_READ).min(READ_BYTES - MIN_READ_BYTES);
+        (self.written, self.ticket) = (0, None);
         Poll::Ready(())
     }
 
@@ -203,6 +212,27 @@ mod tests {
         assert_eq!(readable(&mut greedy).await, Some(usize::MAX));
     }
 
+    #[tokio::test]
+    async fn ok_a_connection_that_writes_much_reads_less_in_its_next_turn() {
+        let turns = Arc::new(Turns::default());
+        let (mut greedy, _other) = (turns.join(), turns.join());
+        for (written, left) in [
+            (0, READ_BYTES),
+            (WRITTEN_PER_READ, READ_BYTES - 1),
+            (WRITTEN_PER_READ * 100, READ_BYTES - 100),
+            (WRITTEN_PER_READ * READ_BYTES, MIN_READ_BYTES),
+            (WRITE_BYTES, MIN_READ_BYTES),
+            (0, READ_BYTES),
+        ] {
+            greedy.has_written(&Poll::Ready(Ok(written)));
+            greedy.has_read(READ_BYTES);
+            match select(pin!(turns.run()), pin!(poll_fn(|cx| greedy.poll_read(cx)))).await {
+                Either::Left((never, _)) => match never {},
+                Either::Right((readable, _)) => assert_eq!(readable, left, "{written}"),
+            }
+        }
+    }
+
     /// The compiler may give two wakers of the same task different addresses.
     #[tokio::test]
     async fn ok_another_waker_of_the_task_keeps_the_place_in_the_queue() {
@@ -235,7 +265,7 @@ mod tests {
                 let task = Tasks::on_this_runtime().spawn_call(async { done.send(()).expect("the receiver waits") });
                 assert!(readable(&mut greedy).await.is_none());
                 assert!(other_work.try_recv().is_err());
-                assert_eq!(poll_fn(|cx| greedy.poll_read(cx)).await, READ_BYTES);
+                assert_eq!(poll_fn(|cx| greedy.poll_read(cx)).await, MIN_READ_BYTES);
                 other_work.try_recv().expect("done before the turn");
                 assert_eq!(poll_fn(|cx| greedy.poll_write(cx)).await, WRITE_BYTES);
                 task.await.expect("no panic");
