@@ -17,6 +17,16 @@ pub struct Bucket {
     full_at: AtomicU64,
 }
 
+/// The rate at which a bucket fills, with the times that each charge needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    per_second: NonZeroU64,
+    /// The time in which one unit flows into the bucket, in nanoseconds, rounded up.
+    one: u64,
+    /// The time in which all units but one flow into an empty bucket, in nanoseconds.
+    all_but_one: u64,
+}
+
 /// The amount that one call has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
@@ -29,20 +39,42 @@ pub struct Charge {
 /// A second in nanoseconds: the time in which an empty bucket fills.
 const SECOND: u64 = 1_000_000_000;
 
+impl Rate {
+    /// The rate of a limit.
+    pub const fn new(per_second: NonZeroU64) -> Self {
+        let one = SECOND.div_ceil(per_second.get());
+        // Costs are rounded up, so emptying a full bucket one unit at a time costs a little more than a second.
+        let (all, most) = (one.saturating_mul(per_second.get()), SECOND + one / 2);
+        Self { per_second, one, all_but_one: if all < most { all } else { most }.saturating_sub(one) }
+    }
+
+    /// The units that flow into the bucket in a second.
+    pub const fn per_second(&self) -> NonZeroU64 {
+        self.per_second
+    }
+
+    /// The time in which `count` units flow into a bucket, in nanoseconds, rounded up.
+    fn cost(&self, count: u64) -> u64 {
+        let rate = self.per_second.get();
+        match count.checked_mul(SECOND) {
+            Some(scaled) => scaled.div_ceil(rate),
+            None => u64::try_from((u128::from(count) * u128::from(SECOND)).div_ceil(rate.into())).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 impl Bucket {
     /// Takes `count` units at `now` if the bucket holds at least one unit, even if this leaves a debt. In any period,
-    /// callers take at most `rate` units per second, plus the content of a full bucket, plus one charge.
+    /// callers take at most the rate's units per second, plus the content of a full bucket, plus one charge.
     ///
     /// # Errors
     ///
     /// The time until the bucket holds one unit.
     #[inline]
-    pub fn charge(&self, rate: NonZeroU64, count: u64, now: Duration) -> Result<Charge, Duration> {
-        let (at, one) = (nanos(now), SECOND.div_ceil(rate.get()));
-        let cost = if count == 1 { one } else { cost(rate, count) };
-        // Costs are rounded up, so emptying a full bucket one unit at a time costs a little more than a second.
-        let second = one.saturating_mul(rate.get()).min(SECOND + one / 2);
-        let latest = at.saturating_add(second).saturating_sub(one);
+    pub fn charge(&self, rate: &Rate, count: u64, now: Duration) -> Result<Charge, Duration> {
+        let at = nanos(now);
+        let cost = if count == 1 { rate.one } else { rate.cost(count) };
+        let latest = at.saturating_add(rate.all_but_one);
         let take = |full_at| (full_at <= latest).then_some(at.max(full_at).saturating_add(cost));
         match self.full_at.fetch_update(Relaxed, Relaxed, take) {
             Ok(_) => Ok(Charge { cost, at }),
@@ -64,14 +96,6 @@ impl Bucket {
     }
 }
 
-/// The time in which `count` units flow into a bucket, in nanoseconds, rounded up.
-fn cost(rate: NonZeroU64, count: u64) -> u64 {
-    match count.checked_mul(SECOND) {
-        Some(scaled) => scaled.div_ceil(rate.get()),
-        None => u64::try_from((u128::from(count) * u128::from(SECOND)).div_ceil(rate.get().into())).unwrap_or(u64::MAX),
-    }
-}
-
 /// The time in nanoseconds. A `u64` is enough, because 2^64 nanoseconds are 584 years.
 #[inline]
 fn nanos(time: Duration) -> u64 {
@@ -88,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    fn rate(per_second: u64) -> NonZeroU64 {
-        NonZeroU64::new(per_second).expect("not 0")
+    fn rate(per_second: u64) -> Rate {
+        Rate::new(NonZeroU64::new(per_second).expect("not 0"))
     }
 
     const fn ms(ms: u64) -> Duration {
@@ -100,31 +124,31 @@ mod tests {
     fn ok_a_full_bucket_has_exactly_a_second_worth() {
         for per_second in [1, 2, 3, 7, 500, 999, 10_000] {
             let (bucket, rate) = (Bucket::default(), rate(per_second));
-            let admitted = (0..2 * per_second).filter(|_| bucket.charge(rate, 1, ms(5000)).is_ok()).count();
+            let admitted = (0..2 * per_second).filter(|_| bucket.charge(&rate, 1, ms(5000)).is_ok()).count();
             assert_eq!(admitted as u64, per_second);
-            assert!(bucket.charge(rate, 1, ms(6001)).is_ok(), "{per_second}");
+            assert!(bucket.charge(&rate, 1, ms(6001)).is_ok(), "{per_second}");
         }
     }
 
     #[test]
     fn ok_a_charge_larger_than_a_second_worth_passes_and_the_next_one_waits() {
         let (bucket, rate) = (Bucket::default(), rate(1000));
-        assert!(bucket.charge(rate, 5000, ms(0)).is_ok());
-        assert_eq!(bucket.charge(rate, 1, ms(0)), Err(ms(4001)));
+        assert!(bucket.charge(&rate, 5000, ms(0)).is_ok());
+        assert_eq!(bucket.charge(&rate, 1, ms(0)), Err(ms(4001)));
         // A refused charge takes nothing.
-        assert_eq!(bucket.charge(rate, 9000, ms(4000)), Err(ms(1)));
+        assert_eq!(bucket.charge(&rate, 9000, ms(4000)), Err(ms(1)));
         assert!(!bucket.is_full(ms(4999)) && bucket.is_full(ms(5000)));
-        assert!(bucket.charge(rate, 1, ms(4001)).is_ok() && bucket.charge(rate, 1, ms(4001)).is_err());
+        assert!(bucket.charge(&rate, 1, ms(4001)).is_ok() && bucket.charge(&rate, 1, ms(4001)).is_err());
     }
 
     #[test]
     fn ok_what_is_given_back_can_be_taken_again() {
         let (bucket, rate) = (Bucket::default(), rate(1000));
-        let taken = bucket.charge(rate, 3000, ms(100)).expect("full");
+        let taken = bucket.charge(&rate, 3000, ms(100)).expect("full");
         bucket.refund(taken, ms(100));
         assert!(bucket.is_full(ms(100)));
         // The amount that has flowed in since the charge is not refunded.
-        let taken = bucket.charge(rate, 1500, ms(100)).expect("full");
+        let taken = bucket.charge(&rate, 1500, ms(100)).expect("full");
         bucket.refund(taken, ms(1100));
         assert!(!bucket.is_full(ms(1099)) && bucket.is_full(ms(1100)));
         bucket.refund(taken, ms(9000));
@@ -134,16 +158,16 @@ mod tests {
     #[test]
     fn ok_a_change_of_the_rate_keeps_the_debt_as_a_time() {
         let bucket = Bucket::default();
-        assert!(bucket.charge(rate(10), 30, ms(0)).is_ok());
-        assert_eq!(bucket.charge(rate(1000), 1, ms(0)), Err(ms(2001)));
+        assert!(bucket.charge(&rate(10), 30, ms(0)).is_ok());
+        assert_eq!(bucket.charge(&rate(1000), 1, ms(0)), Err(ms(2001)));
     }
 
     #[test]
     fn ok_the_largest_numbers_do_not_overflow() {
         for (per_second, count) in [(1, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 1), (1, 1)] {
             let bucket = Bucket::default();
-            assert!(bucket.charge(rate(per_second), count, Duration::MAX).is_ok());
-            let taken = bucket.charge(rate(per_second), count, ms(0));
+            assert!(bucket.charge(&rate(per_second), count, Duration::MAX).is_ok());
+            let taken = bucket.charge(&rate(per_second), count, ms(0));
             assert!(taken.is_err(), "{per_second} {count}");
         }
     }
@@ -155,7 +179,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..5_000 {
-                        let taken = bucket.charge(rate, 2, ms(1000));
+                        let taken = bucket.charge(&rate, 2, ms(1000));
                         if let Ok(taken) = taken {
                             // Every other charge is refunded, so that other threads can take it.
                             match admitted.fetch_add(1, Relaxed) % 2 {
@@ -168,7 +192,7 @@ mod tests {
             }
         });
         // Half of the admitted charges were kept. Together with the charges that still fit, they take 10,000 units.
-        let kept = (0..20_000).take_while(|_| bucket.charge(rate, 2, ms(1000)).is_ok()).count() as u64;
+        let kept = (0..20_000).take_while(|_| bucket.charge(&rate, 2, ms(1000)).is_ok()).count() as u64;
         let total = 2 * (admitted.load(Relaxed) / 2 + kept);
         assert_eq!(total, 10_000);
     }
@@ -196,7 +220,7 @@ mod tests {
                     }
                     is_left
                 });
-                match (bucket.charge(rate, count, at), fails_after) {
+                match (bucket.charge(&rate, count, at), fails_after) {
                     (Ok(charge), Some(after)) => failing.push((step + after, charge)),
                     (Ok(_), None) => kept.push((now, count)),
                     (Err(_), _) => {}
@@ -218,9 +242,9 @@ mod tests {
         #[test]
         fn ok_a_bucket_admits_after_the_time_that_it_names_and_not_before(per_second in 1..2_000_000_000_u64, count in 1..1_000_000_u64) {
             let (bucket, rate) = (Bucket::default(), rate(per_second));
-            let wait = (0..).find_map(|_| bucket.charge(rate, count.max(per_second / 3), ms(7)).err()).expect("empty at some time");
-            prop_assert!(bucket.charge(rate, 1, ms(7) + wait - Duration::from_nanos(1)).is_err());
-            prop_assert!(bucket.charge(rate, 1, ms(7) + wait).is_ok());
+            let wait = (0..).find_map(|_| bucket.charge(&rate, count.max(per_second / 3), ms(7)).err()).expect("empty at some time");
+            prop_assert!(bucket.charge(&rate, 1, ms(7) + wait - Duration::from_nanos(1)).is_err());
+            prop_assert!(bucket.charge(&rate, 1, ms(7) + wait).is_ok());
         }
     }
 }

@@ -25,7 +25,7 @@ mod role;
 mod token;
 
 pub use action::Action;
-pub use bucket::{Bucket, Charge};
+pub use bucket::{Bucket, Charge, Rate};
 pub use budget::{
     BadHolder, Budget, BudgetId, Holder, Lately, Mark, NotOneSource, Reservation, Share, Short, Sizing, Spent,
 };

@@ -212,14 +212,14 @@ impl Scope {
     }
 
     /// Whether the scope lists this region by its number.
-    #[inline]
+    #[inline(always)]
     fn has_region(&self, space: &str, number: u64) -> bool {
         // A binary search is faster only in a long list.
-        let first = match self.regions.len() {
-            0..=SCANNED_MAX => 0,
-            _ => self.regions.partition_point(|(other, _)| *other < number),
+        let regions = match self.regions.len() {
+            0..=SCANNED_MAX => &self.regions,
+            _ => self.regions_from(number),
         };
-        for (other, key) in &self.regions[first..] {
+        for (other, key) in regions {
             if *other > number {
                 return false;
             }
@@ -228,6 +228,12 @@ impl Scope {
             }
         }
         false
+    }
+
+    /// The regions that are listed by this number or a greater one.
+    #[inline(never)]
+    fn regions_from(&self, number: u64) -> &[(u64, String)] {
+        &self.regions[self.regions.partition_point(|(other, _)| *other < number)..]
     }
 
     fn has_format(&self, token: &str) -> bool {

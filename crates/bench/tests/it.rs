@@ -211,10 +211,10 @@ fn err_a_missing_daemon_is_named() {
 const INSTRUCTIONS: [(&str, f64); 15] = [
     ("grant-time", 645.0),
     ("grant-chunk", 48.0),
-    ("authorise", 389.0),
-    ("authorise-limited", 527.0),
+    ("authorise", 351.0),
+    ("authorise-limited", 400.0),
     ("authorise-stream", 20.0),
-    ("limit", 99.0),
+    ("limit", 63.0),
     ("limit-none", 32.0),
     ("answer-lease", 1714.0),
     ("pack-uuidv7", 21.0),

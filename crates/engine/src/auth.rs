@@ -22,7 +22,10 @@ pub use self::{
     table::{AccessTable, Snapshot, Write},
     usage::Open,
 };
-use self::{caller::Known, usage::Usages};
+use self::{
+    caller::Known,
+    usage::{Rates, Usages},
+};
 use crate::{
     budgets::{Budgets, Purse},
     host::{address::Address, clock::Clock, touch::Touch},
@@ -141,7 +144,8 @@ impl Auth {
             (None, Some(certificate)) => self.by_certificate(certificate, now),
         };
         let until = (now + until.min(KNOWN_FOR)).as_secs();
-        let known = Arc::new(Known { principal, address: shown.address, generation, until });
+        let rates = Rates::new(&principal.limits);
+        let known = Arc::new(Known { principal, rates, address: shown.address, generation, until });
         if let Some(remembering) = shown.known {
             let refused =
                 |limited| Denied::Limited(DeniedTo::new(known.principal.name.clone(), shown.address), limited);
@@ -152,7 +156,7 @@ impl Auth {
 
     /// The caller that a connection remembers, if the credentials of the call are the same and no token or role has
     /// changed since the caller was identified. Most calls find their caller this way.
-    #[inline]
+    #[inline(always)]
     pub fn remembered(&self, known: &KnownCaller, header: Option<&[u8]>, now: Duration) -> Option<Caller> {
         let known = known.get(self.table.generation(), header, now)?;
         self.is_in_touch().then(|| Caller::identified(known))

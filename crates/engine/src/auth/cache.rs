@@ -28,7 +28,7 @@ struct Remembered {
 
 impl KnownCaller {
     /// The caller that sent this header on the connection.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, generation: u64, header: Option<&[u8]>, now: Duration) -> Option<Arc<Known>> {
         let last = self.0.lock();
         let Remembered { header: own, known, .. } = last.as_ref()?;
@@ -60,7 +60,7 @@ impl KnownCaller {
 
 /// Compares headers in constant time, because several callers may share a connection through a proxy. The loop compares
 /// 16 bytes at a time, because it runs for each call.
-#[inline]
+#[inline(always)]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;

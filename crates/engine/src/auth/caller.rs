@@ -6,7 +6,7 @@ use kent_access::{Action, Limits, Rights, Target};
 
 use super::{
     denied::{Asked, Denied, DeniedTo},
-    usage::Usage,
+    usage::{Rates, Usage},
 };
 use crate::{
     budgets::{Account, Charge, Purse},
@@ -39,6 +39,8 @@ pub struct Principal {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) principal: Principal,
+    /// The rates of the principal's limits.
+    pub(super) rates: Rates,
     pub(super) address: Option<Address>,
     /// The generation of the access table that the principal's rights come from.
     pub(super) generation: u64,

@@ -52,9 +52,9 @@ impl Caller {
 
     #[inline]
     fn charge(&self, kind: LimitKind, count: u64, now: Duration) -> Result<Option<Charge>, Denied> {
-        let Some(principal) = self.principal() else { return Ok(None) };
-        let Some(limit) = principal.limits.get(kind) else { return Ok(None) };
-        match principal.usage.charge(kind, limit, count, now) {
+        let Some(known) = self.known() else { return Ok(None) };
+        let Some(rate) = known.rates.get(kind) else { return Ok(None) };
+        match known.principal.usage.charge(kind, rate, count, now) {
             Ok(charge) => Ok(Some(charge)),
             Err(limited) => Err(self.limited(limited)),
         }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use kent_access::{Bucket, Charge, LimitKind, Limits};
+use kent_access::{Bucket, Charge, LimitKind, Limits, Rate};
 use kent_ids::counted;
 
 /// The usage of all principals.
@@ -45,6 +45,13 @@ pub(crate) struct Usage {
     streams: AtomicU64,
     connections: AtomicU64,
     refusals: Arc<Refusals>,
+}
+
+/// The rates of a principal's limits, computed once for all its calls.
+#[derive(Debug)]
+pub(super) struct Rates {
+    ids: Option<Rate>,
+    calls: Option<Rate>,
 }
 
 /// Counts a stream or connection of a principal as open until this value is dropped.
@@ -107,6 +114,19 @@ impl Usages {
     }
 }
 
+impl Rates {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let rate = |kind| limits.get(kind).map(Rate::new);
+        Self { ids: rate(LimitKind::Ids), calls: rate(LimitKind::Calls) }
+    }
+
+    /// The rate of a limit per second.
+    #[inline]
+    pub(super) fn get(&self, kind: LimitKind) -> Option<&Rate> {
+        if kind == LimitKind::Ids { self.ids.as_ref() } else { self.calls.as_ref() }
+    }
+}
+
 impl Usage {
     /// Counts a stream or a connection as open, if the limits allow one more.
     ///
@@ -133,15 +153,9 @@ impl Usage {
     ///
     /// [`Limited`].
     #[inline]
-    pub(super) fn charge(
-        &self,
-        kind: LimitKind,
-        limit: NonZeroU64,
-        count: u64,
-        now: Duration,
-    ) -> Result<Charge, Limited> {
+    pub(super) fn charge(&self, kind: LimitKind, rate: &Rate, count: u64, now: Duration) -> Result<Charge, Limited> {
         let bucket = if kind == LimitKind::Ids { &self.ids } else { &self.calls };
-        bucket.charge(limit, count, now).map_err(|wait| self.refuse(kind, limit, Some(wait)))
+        bucket.charge(rate, count, now).map_err(|wait| self.refuse(kind, rate.per_second(), Some(wait)))
     }
 
     /// Gives back identifiers that were not granted.
@@ -216,12 +230,12 @@ mod tests {
     #[test]
     fn ok_usage_is_kept_while_it_is_held_or_a_bucket_is_not_full() {
         let usages = Usages::new(Limits::default());
-        let rate = NonZeroU64::MIN;
+        let rate = Rate::new(NonZeroU64::MIN);
         let held = usages.of("held", NOW);
         let open = usages.of("open", NOW).open(OpenKind::Stream, &Limits::default()).expect("no limit");
         for name in ["ids", "calls"] {
             let kind = if name == "ids" { LimitKind::Ids } else { LimitKind::Calls };
-            assert!(usages.of(name, NOW).charge(kind, rate, 3, NOW).is_ok());
+            assert!(usages.of(name, NOW).charge(kind, &rate, 3, NOW).is_ok());
         }
         let sweep = |now| {
             for other in 0..2 * SWEEP_MIN {
