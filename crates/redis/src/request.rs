@@ -130,9 +130,11 @@ fn scan_line(input: &[u8]) -> Result<Found, Malformed> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
     use redis_protocol::resp2;
 
     use super::*;
+    use crate::command::Command;
 
     type Words = &'static [&'static [u8]];
 
@@ -211,6 +213,74 @@ mod tests {
             let (frame, length) = resp2::decode::decode(bytes).expect("well-formed").expect("whole");
             let strings = words(&request).into_iter().map(|part| resp2::types::OwnedFrame::BulkString(part.to_vec()));
             assert_eq!((frame, length), (resp2::types::OwnedFrame::Array(strings.collect()), bytes.len()));
+        }
+    }
+
+    /// Generates valid, broken and unrelated bytes.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        const TOKENS: [&[u8]; 20] = [
+            b"*1\r\n",
+            b"*2\r\n",
+            b"*16\r\n",
+            b"*17\r\n",
+            b"*-1\r\n",
+            b"*",
+            b"$4\r\n",
+            b"$0\r\n\r\n",
+            b"$65536\r\n",
+            b"$",
+            b"INCR",
+            b"HELLO 3 AUTH default",
+            b"INCRBY orders 5\r\n",
+            b"client setname",
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b" ",
+            b"-1",
+            b"99999999999999999999",
+        ];
+        let words = vec(vec(any::<u8>(), 0..6), 1..4).prop_map(|words| {
+            let strings = words.iter().map(|word| [format!("${}\r\n", word.len()).as_bytes(), word, b"\r\n"].concat());
+            [format!("*{}\r\n", words.len()).into_bytes(), strings.collect::<Vec<_>>().concat()].concat()
+        });
+        prop_oneof![
+            4 => select(TOKENS.as_slice()).prop_map(<[u8]>::to_vec),
+            4 => words,
+            1 => vec(any::<u8>(), 0..40),
+            1 => vec(select(b"a \n".as_slice()), 0..2 * LINE_MAX),
+        ]
+    }
+
+    /// Reads requests until the rest is incomplete or malformed.
+    fn read(input: &mut BytesMut, found: &mut Vec<Request>) -> Result<(), Malformed> {
+        while let Some(request) = next(input)? {
+            found.push(request);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn ok_requests_do_not_depend_on_how_their_bytes_arrive(pieces in vec(piece(), 0..12), arriving in 1..64_usize) {
+            let bytes = pieces.concat();
+            let (mut whole, mut requests) = (BytesMut::from(&*bytes), Vec::new());
+            let end = read(&mut whole, &mut requests);
+            let (mut input, mut found) = (BytesMut::new(), Vec::new());
+            let found_end = bytes.chunks(arriving).try_for_each(|chunk| {
+                input.extend_from_slice(chunk);
+                read(&mut input, &mut found)
+            });
+            prop_assert_eq!((&found, found_end), (&requests, end));
+            if end.is_ok() {
+                prop_assert_eq!(input, whole);
+            }
+            for request in found {
+                let length: usize = request.parts.iter().map(Bytes::len).sum();
+                prop_assert!(request.parts.len() <= PARTS_MAX && length <= BYTES_MAX);
+                // Any parts are a command or an error.
+                let _ = Command::read(&request.parts);
+            }
         }
     }
 }
