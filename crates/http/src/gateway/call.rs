@@ -1,6 +1,6 @@
 //! Calls the gRPC services within the process.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::{self, Body},
@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery},
 };
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
 use kent_engine::status;
 use kent_proto::{
     codec::BytesCodec,
@@ -109,18 +110,23 @@ impl Calls {
         self.permits.clone().try_acquire_owned().map_err(|_| status::too_many("HTTP", CALLS_MAX))
     }
 
-    /// Reads the body of a call to a method, if the caller is known.
+    /// Reads the body of a call to a method. If the body has not arrived yet, the caller must be known. A service also
+    /// refuses unknown callers, and counts what they asked for.
     ///
     /// # Errors
     ///
     /// The status for an unknown caller, or for a body that is too large or arrives too slowly.
     pub(super) async fn read(&self, path: &PathAndQuery, from: &From, body: Body) -> Result<Bytes, Status> {
-        self.port.check(path.path(), from.metadata.as_ref(), from.peer.as_ref())?;
-        match time::timeout(REQUEST_TIMEOUT, body::to_bytes(body, self.bytes_max)).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(_)) => Err(status::request_too_large(self.bytes_max)),
-            Err(_) => Err(status::request_too_slow(REQUEST_TIMEOUT)),
-        }
+        let mut reading = pin!(body::to_bytes(body, self.bytes_max));
+        let read = match poll_immediate(&mut reading).await {
+            Some(read) => read,
+            None => {
+                self.port.check(path.path(), from.metadata.as_ref(), from.peer.as_ref())?;
+                let in_time = time::timeout(REQUEST_TIMEOUT, reading).await;
+                in_time.map_err(|_| status::request_too_slow(REQUEST_TIMEOUT))?
+            }
+        };
+        read.map_err(|_| status::request_too_large(self.bytes_max))
     }
 
     /// Calls a method with an encoded message, and returns the encoded answer.

@@ -228,9 +228,15 @@ async fn err_an_unknown_caller_is_refused_before_its_message_arrives() {
         }
     }
     assert_eq!(ask("Allocator/Allocate", &token, whole), "HTTP/1.1 200 OK\r\n");
-    let refused = "kent_call_duration_seconds_count{port=\"http\",method=\"kent.v1.Regions/ListRegions\",code=\"UNAUTHENTICATED\"} 2";
+    // The service refuses a whole message, and counts its source.
+    assert_eq!(ask("Allocator/Allocate", "kent_x", whole), "HTTP/1.1 401 Unauthorized\r\n");
     let (_, metrics) = guarded.daemon.get("/metrics");
-    assert!(metrics.lines().any(|line| line == refused), "{metrics}");
+    for refused in [
+        "kent_call_duration_seconds_count{port=\"http\",method=\"kent.v1.Regions/ListRegions\",code=\"UNAUTHENTICATED\"} 2",
+        "kent_errors_total{source=\"uuidv7\",code=\"UNAUTHENTICATED\"} 1",
+    ] {
+        assert!(metrics.lines().any(|line| line == refused), "{refused} {metrics}");
+    }
 }
 
 #[tokio::test]
