@@ -1,5 +1,5 @@
-//! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON
-//! output.
+//! Measures contenders in turn, slice by slice: A B C, B C A, C A B. Most scenarios share this loop, its table and its
+//! JSON output.
 //!
 //! Machines are shared and noisy, and a disturbance affects adjacent slices alike. Therefore, ratios are computed
 //! within each round, and the median over all rounds is reported.
@@ -283,7 +283,11 @@ impl Contest {
         // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
             for Entry { load, contenders, all } in &mut *entries {
-                for (contender, outcome) in contenders.iter_mut().zip(all) {
+                // Each contender comes first in some rounds, because a slice may favour or hinder the one after it.
+                let first = round as usize % contenders.len().max(1); // OK because rounds are few
+                let mut pairs: Vec<_> = contenders.iter_mut().zip(all).collect();
+                pairs.rotate_left(first);
+                for (contender, outcome) in pairs {
                     interrupt::check()?;
                     self.bar.set_message(format!("{load}: {}", contender.label.name));
                     let slice = (contender.slice)()?;

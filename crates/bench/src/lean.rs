@@ -261,7 +261,7 @@ fn literal_fields() -> Vec<u8> {
 /// Returns the field `authorization` with a token.
 fn authorization(token: &str) -> Vec<u8> {
     let value = format!("Bearer {token}");
-    // OK because a token has 61 bytes, and a length below 127 has one byte.
+    // OK because a token has 82 bytes, and a length below 127 has one byte.
     [&AUTHORIZATION[..], &[value.len() as u8], value.as_bytes()].concat()
 }
 
