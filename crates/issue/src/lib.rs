@@ -23,6 +23,7 @@ mod slot;
 mod strict;
 mod time;
 mod trust;
+mod turns;
 
 pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, NotPlanned, Reserved, RolledBack};
 pub use floor::{BadFloor, counter_above, slots_above};
@@ -35,6 +36,7 @@ pub use strict::{
 };
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer, TimedLayout};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
+pub use turns::{TURN_MAX, TurnStep, Turns};
 
 /// A value read from the store, with the version that a commit must compare.
 ///

@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::Stored;
 
 /// The identity of one run of one daemon: 16 random bytes, generated when the run starts.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId([u8; 16]);
 
 impl HolderId {
