@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use kent_issue::Stored;
+use kent_issue::{HolderId, Stored};
 use kent_proto::{
     note::{NoteFigures, ReplicaNote},
     stored,
@@ -31,7 +31,7 @@ use crate::{
         flight::{self, Happened},
         touch::{Touch, WINDOW_MAX},
     },
-    issuing::slots::Slots,
+    issuing::{slots::Slots, turns::Turn},
     records::{
         failure::{LoadError, StoreFailure},
         keys,
@@ -104,6 +104,7 @@ pub(crate) struct Watches {
     spaces: Box<dyn Watch>,
     access: Box<dyn Watch>,
     counters: Box<dyn Watch>,
+    turns: Box<dyn Watch>,
     present: Box<dyn Watch>,
 }
 
@@ -134,6 +135,7 @@ impl Watches {
             spaces: peers.watch(&keys::SPACES).await?,
             access: peers.watch(&keys::ACCESS).await?,
             counters: peers.watch(&keys::COUNTERS).await?,
+            turns: peers.watch(&keys::TURNS).await?,
             present: peers.watch(&keys::PRESENT).await?,
         })
     }
@@ -167,6 +169,11 @@ impl Cluster {
     /// The error of the last heartbeat, or `None` if it succeeded.
     pub fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
+    }
+
+    /// The ID of this run of this replica.
+    pub(crate) fn own(&self) -> HolderId {
+        self.slots.holder()
     }
 
     /// The name of this replica.
@@ -360,7 +367,7 @@ impl Cluster {
 
     /// Applies other replicas' changes until `stop` is canceled.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
-        let Watches { spaces, access, counters, present } = &mut watches;
+        let Watches { spaces, access, counters, turns, present } = &mut watches;
         // Each watch has its own loop, because an event on one watch must not interrupt another watch that is
         // reconnecting.
         let spaces = async {
@@ -384,6 +391,11 @@ impl Cluster {
                 self.counter_changed(counters.next().await);
             }
         };
+        let turns = async {
+            loop {
+                self.turn_changed(turns.next().await).await;
+            }
+        };
         let present = async {
             loop {
                 self.present_changed(present.next().await).await;
@@ -395,6 +407,7 @@ impl Cluster {
             _ = spaces => {}
             _ = access => {}
             _ = counters => {}
+            _ = turns => {}
             _ = present => {}
         }
     }
@@ -421,7 +434,7 @@ impl Cluster {
                 }
             },
             // Records of spaces are never deleted. A refresh of the tables reports a record that cannot be read.
-            Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => self.mark_missed(),
+            Change::Deleted(..) | Change::Unreadable(_) | Change::Missed => self.mark_missed(),
         }
     }
 
@@ -430,22 +443,50 @@ impl Cluster {
         self.progress.notify_one();
     }
 
-    /// Records how far another replica has reserved. The value is only displayed, because a reservation reads the
-    /// record itself.
+    /// Records how far another replica has reserved. A reservation reads the record itself. A strict grant does not,
+    /// but its commit compares the version.
     fn counter_changed(&self, change: Change) {
         if let Change::Put(key, versioned) = change
             && let Some((space, number)) = keys::parse_counter(&key)
             && let Some(space) = self.directory.by_key(space)
             && let Ok(counter) = stored::decode_counter(&versioned.value)
         {
-            space.set_reserved(number, Stored { version: versioned.version.get(), value: counter.reserved });
+            let version = versioned.version.get();
+            space.set_reserved(number, Stored { version, value: counter.reserved });
+            if let Some(cell) = space.known_cell(number) {
+                cell.saw(Stored { version, value: counter });
+            }
         }
+    }
+
+    /// Follows the turns at the counters that this replica uses.
+    async fn turn_changed(&self, change: Change) {
+        let followed = match change {
+            Change::Put(key, versioned) => self.follow_turn(&key, Turn::Record(&versioned)),
+            Change::Deleted(key, version) => self.follow_turn(&key, Turn::Gone(version)),
+            // A replica that has deregistered is overtaken when it misses its turn.
+            Change::Missed | Change::Unreadable(_) => match self.store.scan(&keys::TURNS).await {
+                Ok(turns) => {
+                    turns.iter().try_for_each(|(key, versioned)| self.follow_turn(key, Turn::Record(versioned)))
+                }
+                Err(error) => return debug!(%error, "cannot read the turns at counters"),
+            },
+        };
+        if let Err(error) = followed {
+            warn!(%error, "cannot read a turn at a counter");
+        }
+    }
+
+    fn follow_turn(&self, key: &Key, turn: Turn<'_>) -> Result<(), stored::Malformed> {
+        let (space, number, replica) = keys::parse_turn(key)?;
+        let cell = self.directory.by_key(space).and_then(|space| space.known_cell(number));
+        cell.map_or(Ok(()), |cell| cell.turn_changed(replica, turn, self.clock.steady()))
     }
 
     async fn present_changed(&self, change: Change) {
         match change {
             Change::Put(key, versioned) => self.note_arrived(&key, &versioned),
-            Change::Deleted(key) => {
+            Change::Deleted(key, _) => {
                 if let Ok(name) = keys::parse_present(&key)
                     && let Some(gone) = self.lock().replicas.remove(name)
                 {

@@ -10,3 +10,4 @@ pub mod requests;
 pub mod slots;
 pub mod strict;
 pub mod timed;
+pub(crate) mod turns;

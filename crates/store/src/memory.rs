@@ -246,7 +246,7 @@ impl MemoryWatch {
             for (key, sealed) in keys.iter().filter(|(key, _)| key.starts_with(&self.prefix)) {
                 let version = Version::new(*revision);
                 self.pending.push_back(match sealed.as_ref().map(|sealed| envelope::open(key, sealed)) {
-                    None => Change::Deleted(key.clone()),
+                    None => Change::Deleted(key.clone(), version),
                     Some(Ok(value)) => Change::Put(key.clone(), Versioned { version, value: value.to_vec() }),
                     Some(Err(error)) => Change::Unreadable(error),
                 });

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::error::{Exchanged, ReadError, Unavailable};
 use crate::key::Key;
-use crate::txn::Versioned;
+use crate::txn::{Version, Versioned};
 
 /// The other processes on a shared store.
 #[async_trait]
@@ -58,8 +58,8 @@ pub trait Watch: Send {
 pub enum Change {
     /// The key has this new value.
     Put(Key, Versioned),
-    /// The key was deleted.
-    Deleted(Key),
+    /// The key was deleted by the commit with this version.
+    Deleted(Key, Version),
     /// Some changes were missed, because the store no longer has them. Reads from now on include them.
     Missed,
     /// The new value cannot be read.

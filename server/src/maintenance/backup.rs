@@ -115,8 +115,8 @@ impl BackupInProgress {
             let Some(page) = pages.next().await? else { break };
             // Leave time for other calls, which need the store as well.
             time::sleep(PAUSE_FACTOR * self.engine.clock().steady().saturating_sub(began)).await;
-            // Announcements of replicas are not part of the state.
-            let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
+            let is_state = |key: &Key| ![keys::PRESENT, keys::TURNS].iter().any(|prefix| key.starts_with(prefix));
+            let records = page.into_iter().filter(|(key, _)| is_state(key));
             let records = records.map(|(key, versioned)| backup_part::Record {
                 key: key.as_str().to_owned(),
                 value: versioned.value.into(),

@@ -434,6 +434,88 @@ async fn ok_ten_replicas_share_a_region_and_none_starves() {
     }
 }
 
+/// The sum of a metric over all replicas.
+fn total(daemons: &[Daemon], metric: &str) -> f64 {
+    let value = |daemon: &Daemon| {
+        let (_, page) = daemon.get("/metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(metric)).expect("the metric is there");
+        line.trim().parse::<f64>().expect("a number")
+    };
+    daemons.iter().map(value).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_replicas_take_turns_at_a_strict_region_and_go_on_without_a_dead_one() {
+    const CALLERS: u64 = 8;
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let mut all = Vec::from([(); 3].map(|()| replica(&address, 60)));
+    all[0].regions().create_region(create("orders")).await.expect("created");
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let update = UpdateRegionRequest { name: ORDERS.to_owned(), policy, ..UpdateRegionRequest::default() };
+    all[0].regions().update_region(update).await.expect("strict");
+    let mut ledger = Ledger::default();
+    for daemon in &all {
+        let is_strict = |region: Region| region.policy.is_some_and(|policy| policy.strict);
+        eventually("the region is strict", async || orders(daemon).await.is_ok_and(is_strict)).await;
+    }
+    let ids = async |daemons: &[Daemon]| {
+        let mut drawing = tokio::task::JoinSet::new();
+        for (daemon, _) in daemons.iter().flat_map(|daemon| (0..CALLERS).map(move |caller| (daemon, caller))) {
+            let mut allocator = daemon.allocator();
+            drawing.spawn(async move {
+                let mut ids = Vec::new();
+                while ids.len() < 100 {
+                    match allocator.allocate(request("region:orders", 1, Encoding::Packed)).await {
+                        Ok(granted) => ids.extend(identifiers(granted.get_ref())),
+                        Err(_) => break,
+                    }
+                }
+                ids
+            });
+        }
+        drawing
+    };
+    let together = ids(&all).await.join_all().await.concat();
+    assert_eq!(together.len() as u64, 300 * CALLERS, "no call failed");
+    ledger.record("region:orders", together);
+    let [commits, conflicts] = ["commits", "conflicts"].map(|what| total(&all, &format!("kent_store_{what}_total ")));
+    println!("{commits} commits, {conflicts} conflicts");
+    assert!(
+        conflicts * 3.0 < commits,
+        "without turns, a third or more of the commits conflict: {conflicts} of {commits}"
+    );
+
+    // One replica dies in the middle of the load. Only its own calls fail.
+    let dying = all.pop().expect("a replica");
+    let (own, others) = (ids(std::slice::from_ref(&dying)).await, ids(&all).await);
+    sleep(Duration::from_millis(50)).await;
+    dying.kill();
+    let others = others.join_all().await.concat();
+    assert_eq!(others.len() as u64, 200 * CALLERS, "no call failed");
+    ledger.record("region:orders", others);
+    ledger.record("region:orders", own.join_all().await.concat());
+
+    // The dead replica may have lost the answers to its callers' last calls, and a strict region has no other gaps.
+    let last = draw(&all[0], "region:orders", 1).await.expect("granted");
+    ledger.record("region:orders", last.iter().copied());
+    let issued = last.iter().map(|id| id & ((1 << 40) - 1)).max().expect("one") + 1;
+    let lost = issued - ledger.len() as u128;
+    assert!(lost <= u128::from(CALLERS), "{lost} numbers were lost");
+
+    // Without load, nothing remains of the turns, not even of the dead replica's.
+    let options = EtcdOptions {
+        address: address.parse().expect("valid"),
+        tls: None,
+        credentials: None,
+        new_id: [0; 16],
+        schema: 1,
+    };
+    let store = EtcdStore::open(options).await.expect("etcd is up");
+    let turns = Key::from_static("turn/");
+    eventually("no replica waits for a turn", async || store.scan(&turns).await.expect("read").is_empty()).await;
+}
+
 /// A replica that supports records up to this schema.
 fn replica_of_schema(address: &str, schema: &str) -> Option<Daemon> {
     let mut command = kentd(data_dir().path());

@@ -245,7 +245,7 @@ impl AccessTable {
     pub(crate) fn follow(&self, change: &Change) -> bool {
         let followed = match change {
             Change::Put(key, versioned) => self.put(key, versioned),
-            Change::Deleted(key) => match keys::parse_access(key) {
+            Change::Deleted(key, _) => match keys::parse_access(key) {
                 Ok(AccessKey::Token(id)) => Ok(Some(Write::NoToken(id))),
                 Ok(AccessKey::Role(name)) => Ok(Some(Write::NoRole(name.to_owned()))),
                 Ok(AccessKey::Budget(holder, id)) => Ok(Some(Write::NoBudget(holder, id))),

@@ -63,13 +63,14 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     let engine = Engine::load(environment, settings, place, &tasks).await.expect("it starts");
     let cluster = engine.cluster().expect("replicas share the store").clone();
 
-    let [spaces, access, counters, present] = [(); 4].map(|()| Arc::<AtomicU32>::default());
+    let [spaces, access, counters, turns, present] = [(); 5].map(|()| Arc::<AtomicU32>::default());
     let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
     // Reconnecting takes longer than the intervals between the other watches' changes.
     let watches = Watches {
         spaces: watch(50, &spaces),
         access: watch(1, &access),
         counters: watch(1, &counters),
+        turns: watch(1, &turns),
         present: watch(1, &present),
     };
     let stop = CancellationToken::new();
@@ -79,7 +80,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     }
     stop.cancel();
     following.await.expect("it ends");
-    let changes = [&spaces, &access, &counters, &present].map(|returned| returned.load(Ordering::Relaxed));
+    let changes = [&spaces, &access, &counters, &turns, &present].map(|returned| returned.load(Ordering::Relaxed));
     assert!(!changes.contains(&0), "each watch returns changes: {changes:?}");
     tasks.stop().await;
 }

@@ -32,6 +32,7 @@ use crate::{
         record::Record,
         requests::{Request, Requests},
         strict,
+        turns::TurnsAt,
     },
     records::{
         counters::read_counter,
@@ -326,10 +327,16 @@ impl RegionGrants {
     /// Commits for all waiting requests, until the queue is empty.
     async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
         loop {
+            if let (Some(cluster), Some(turns)) = (&self.cluster, self.turns(&space, number, &cell)) {
+                turns.take(cluster.own()).await;
+            }
             let now = self.clock.steady();
             let (requests, mut waiters) = cell.with_queue(|queue| queue.next(now));
             if requests.is_empty() {
-                return;
+                match cell.with_queue(|queue| queue.is_led()) {
+                    true => continue,
+                    false => return,
+                }
             }
             let mut attempt = pin!(self.grant_together(&space, number, &cell, &requests));
             let granted = loop {
@@ -359,6 +366,12 @@ impl RegionGrants {
             self.tasks.spawn_work_local(answer_in_batches(waiters, outcomes));
             Self::gather(&cell, requests.len()).await;
         }
+    }
+
+    /// The turns at a region's counter, if other replicas may commit to it.
+    fn turns<'a>(&'a self, space: &'a Space, number: RegionNumber, cell: &'a Cell) -> Option<TurnsAt<'a>> {
+        self.cluster.as_ref()?;
+        Some(TurnsAt { store: &*self.store, clock: &*self.clock, space: space.key(), number, cell })
     }
 
     /// Waits briefly until a quarter of the callers that were just answered have sent another request. Gathering
@@ -401,18 +414,31 @@ impl RegionGrants {
         let last = cell.with_queue(Queue::take_last);
         let checks = (&*self.pacing, &*self.requests);
         let record = Record { guards, ..record(space, &facts) };
-        let attempted = strict::grant(&*self.store, (cell, &record), checks, requests, last, wall).await?;
+        let turns = self.turns(space, facts.number, cell);
+        let (has_read, turn) = (last.is_none(), turns.and_then(|turns| turns.writes()));
+        let attempted = strict::grant(&*self.store, (cell, &record), checks, requests, (last, turn), wall).await?;
         if let Some(left) = attempted.left {
-            cell.with_queue(|queue| queue.set_last(left));
             let Stored { version, value } = left.counter;
+            let now = self.clock.steady();
+            cell.with_queue(|queue| {
+                queue.set_last(left);
+                queue.turns.committed(version, now);
+            });
             space.set_reserved(facts.number, Stored { version, value: Count::Below(value.below.get()) });
-            cell.granted(attempted.count, self.clock.steady());
+            cell.granted(attempted.count, now);
         }
         drop(reserving);
+        if let (None, None, Some(turns)) = (attempted.left, &attempted.conflict, turns)
+            && let Some(own) = cell.with_queue(|queue| queue.turns.own())
+        {
+            // All requests are refused or were granted before.
+            turns.deregister(own).await;
+        }
         match attempted.conflict {
             Some(key) if key == keys::region(space.key(), facts.number.0) => self.follow(space, &facts).await?,
             Some(key) if key == keys::FORGOTTEN => drop(self.requests.refresh_floor(&*self.store).await?),
             Some(key) if record.guards.iter().any(|(guard, _)| *guard == key) => self.follow_all(space).await?,
+            Some(key) if has_read && key == record.key => cell.with_queue(|queue| queue.turns.conflicted()),
             _ => {}
         }
         let block = |first, count| {

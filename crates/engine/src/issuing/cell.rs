@@ -14,6 +14,7 @@ use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, NotPlanned, Reserv
 use kent_proto::stored;
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
+use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::{
@@ -31,6 +32,8 @@ pub struct Cell {
     rate: Mutex<Rate>,
     /// The queue of strict grants.
     strict: Mutex<Queue>,
+    /// Notified of changes to the turns at the counter.
+    pub(crate) turned: Notify,
     /// Whether the next chunk is being reserved before the current one is used up.
     is_ahead: AtomicBool,
     /// Held while a chunk is reserved or returned, and during an edit that depends on the number of issued positions.
@@ -68,6 +71,7 @@ impl Cell {
             counter: Mutex::new(Counter::new(policy)),
             rate: Mutex::default(),
             strict: Mutex::default(),
+            turned: Notify::new(),
             is_ahead: AtomicBool::new(false),
             reserving: tokio::sync::Mutex::default(),
         }
@@ -134,9 +138,17 @@ impl Cell {
     }
 
     /// Checks that a counter's record was not rolled back: see [`Counter::check`].
-    pub(crate) fn check(&self, key: &Key, read: &stored::Counter) -> Result<(), StoreFailure> {
-        let checked = self.with(|counter| counter.check(position(read.reserved)));
+    pub(crate) fn check(&self, key: &Key, reserved: Position) -> Result<(), StoreFailure> {
+        let checked = self.with(|counter| counter.check(reserved));
         checked.map_err(|broken| StoreFailure::rolled_back(key, broken))
+    }
+
+    /// Lets the next strict commit compare the counter that another replica has written, instead of a read. If the
+    /// counter was rolled back, that commit conflicts, and the read after it fails.
+    pub(crate) fn saw(&self, counter: Stored<stored::Counter>) {
+        if self.with(|known| known.check(position(counter.value.reserved))).is_ok() {
+            self.with_queue(|queue| queue.saw(counter));
+        }
     }
 
     /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value.

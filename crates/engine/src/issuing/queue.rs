@@ -3,15 +3,19 @@
 use std::{collections::VecDeque, mem, num::NonZeroU64, time::Duration};
 
 use kent_ids::Block;
-use kent_issue::StrictState;
+use kent_issue::{Stored, StrictState, Turns};
+use kent_proto::stored;
 use kent_store::Key;
 use tokio::{sync::oneshot, task};
 
-use super::requests::{Request, RequestKind};
+use super::{
+    requests::{Request, RequestKind},
+    strict::to_state,
+};
 use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit};
 
-/// The maximum number of requests that share a commit. Together with the operations on the counter, the guards, and the
-/// floor and count of request IDs, a commit stays below etcd's limit of 128 operations.
+/// The maximum number of requests that share a commit. Together with the operations on the counter, the guards, the
+/// floor and count of request IDs, and the turns, a commit stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
@@ -25,9 +29,11 @@ pub(crate) struct Queue {
     is_led: bool,
     /// The number of waiting requests at which to notify the leader.
     gathering: Option<(usize, oneshot::Sender<()>)>,
-    /// The state after the last commit. If another replica has changed the counter since then, the next
-    /// commit conflicts.
+    /// The state after the last known commit. If another replica has changed the counter since then, the next commit
+    /// conflicts.
     last: Option<StrictState>,
+    /// The replicas that take turns at the counter.
+    pub(crate) turns: Turns,
 }
 
 /// A request for a strict grant.
@@ -68,14 +74,28 @@ impl QueuedRequest {
 }
 
 impl Queue {
-    /// Takes the state after the last commit, if it is known; the next commit stores a new state.
+    /// Takes the state after the last known commit; the next commit stores a new state.
     pub(crate) fn take_last(&mut self) -> Option<StrictState> {
         self.last.take()
     }
 
-    /// Stores the state after a commit.
+    /// Stores the state after a commit, unless a later commit of another replica is known.
     pub(crate) fn set_last(&mut self, last: StrictState) {
-        self.last = Some(last);
+        if self.last.is_none_or(|known| known.counter.version <= last.counter.version) {
+            self.last = Some(last);
+        }
+    }
+
+    /// Stores the state after a commit of another replica, unless this commit or a later one is known.
+    pub(crate) fn saw(&mut self, counter: Stored<stored::Counter>) {
+        if self.last.is_some_and(|known| known.counter.version < counter.version) {
+            self.last = Some(StrictState { is_remembered: true, ..to_state(counter) });
+        }
+    }
+
+    /// Returns true if no request waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Returns a receiver that is notified when `count` requests wait, or `None` if that many wait already.
@@ -96,13 +116,18 @@ impl Queue {
         (PendingGrant(receiver), !mem::replace(&mut self.is_led, true))
     }
 
-    /// Removes and returns the requests that share the next commit, and drops abandoned requests. If no request is
-    /// left, the leader is done.
+    /// Removes and returns the requests that share the next commit, and drops abandoned requests. If no request is left
+    /// and this replica takes no turns, the leader is done.
     pub(crate) fn next(&mut self, now: Duration) -> (Vec<QueuedRequest>, Vec<Waiter>) {
         self.expire(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
-        self.is_led = !shared.0.is_empty();
+        self.is_led = !shared.0.is_empty() || self.turns.own().is_some();
         shared
+    }
+
+    /// Whether a leader commits for the waiting requests.
+    pub(crate) fn is_led(&self) -> bool {
+        self.is_led
     }
 
     /// Answers the requests whose wait limit has passed, and removes these requests and the abandoned ones.
@@ -160,6 +185,7 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::FutureExt;
+    use kent_regions::Count;
 
     use super::*;
 
@@ -207,6 +233,27 @@ mod tests {
         let _two = add(&mut queue);
         assert!(notified.try_recv().is_ok());
         assert!(queue.gather(2).is_none(), "enough wait already");
+    }
+
+    #[test]
+    fn ok_the_next_commit_compares_the_latest_known_counter() {
+        let mut queue = Queue::default();
+        let counter = |below| stored::Counter { reserved: Count::Below(below), ..stored::Counter::NEW };
+        let other = |version, below| Stored { version, value: counter(below) };
+        let own = |version, below| StrictState { is_remembered: true, ..to_state(other(version, below)) };
+        let known = |queue: &Queue| queue.last.map(|last| (last.counter.version, last.counter.value.below.get()));
+        queue.saw(other(3, 30));
+        assert_eq!(known(&queue), None, "the counter was never read");
+        queue.set_last(own(5, 50));
+        queue.saw(other(4, 40));
+        assert_eq!(known(&queue), Some((5, 50)), "an old change");
+        queue.saw(other(6, 60));
+        queue.set_last(own(5, 50));
+        assert_eq!(known(&queue), Some((6, 60)), "another replica committed after our commit");
+        queue.set_last(own(7, 70));
+        assert_eq!(queue.take_last().map(|last| last.is_remembered), Some(true));
+        queue.saw(other(8, 80));
+        assert_eq!(known(&queue), None, "a commit is in progress");
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ use crate::{
         queue::QueuedRequest,
         record::Record,
         requests::{self, Request, RequestKind, Requests},
+        turns::TurnWrites,
     },
     records::{
         counters::{position, read_counter},
@@ -54,13 +55,14 @@ pub(crate) enum Granted {
 }
 
 /// Attempts several grants in one commit, which moves the counter of `cell` and records each grant that has a request
-/// ID. `last` is the state after the last commit, if it is known; it saves a read of the store.
+/// ID. `last` is the state after the last commit, if it is known; it saves a read of the store. The commit ends this
+/// replica's turn with `turn`.
 pub(crate) async fn grant(
     store: &dyn Store,
     (cell, record): (&Cell, &Record),
     (pacing, requests): (&Pacing, &Requests),
     queued: &[QueuedRequest],
-    last: Option<StrictState>,
+    (last, turn): (Option<StrictState>, Option<TurnWrites>),
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
     let planned = try_join_all(queued.iter().map(|request| read_before(store, request))).await?;
@@ -68,7 +70,7 @@ pub(crate) async fn grant(
         Some(last) => last,
         None => {
             let read = read_counter(store, &record.key).await?;
-            cell.check(&record.key, &read.value)?;
+            cell.check(&record.key, position(read.value.reserved))?;
             to_state(pacing.effective(read, record))
         }
     };
@@ -83,7 +85,7 @@ pub(crate) async fn grant(
     if plan.is_empty() {
         return Ok(nothing(outcomes(&plan, Granted::From), None));
     }
-    let txn = commit(record, &plan);
+    let txn = commit(record, &plan, turn);
     let txn = if plan.is_dated() { requests::expect_floor(txn, floor_version) } else { txn };
     let txn = match (count_key, plan.undated()) {
         (Some(key), Some((kept, count))) => requests::count_undated(txn, key.clone(), kept.version, count),
@@ -124,16 +126,20 @@ fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted
 }
 
 /// Builds the commit that moves the counter.
-fn commit(record: &Record, plan: &StrictPlan) -> Txn {
+fn commit(record: &Record, plan: &StrictPlan, turn: Option<TurnWrites>) -> Txn {
     let txn = Txn::new().expect(record.key.clone(), Version::new(plan.guard()));
     let txn = record.guards.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
     let Reserved { below, paid } = plan.reserved();
     let counter = stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false };
-    txn.put(record.key.clone(), stored::encode_counter(&counter))
+    let txn = txn.put(record.key.clone(), stored::encode_counter(&counter));
+    match turn {
+        Some(turn) => turn.add_to(txn, &counter),
+        None => txn,
+    }
 }
 
 /// Converts a counter's record to a state.
-fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
+pub(super) fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
     let reserved = Reserved { below: position(value.reserved), paid: value.paid };
     let counter = Stored { version, value: reserved };
     StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }

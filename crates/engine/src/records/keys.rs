@@ -2,7 +2,7 @@
 
 use kent_access::{BudgetId, Holder, TokenId};
 use kent_ids::{Series, Slot, Uuid, check_name};
-use kent_issue::DatedRequest;
+use kent_issue::{DatedRequest, HolderId};
 use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
 use kent_store::Key;
@@ -28,7 +28,9 @@ pub const SPACES: Key = Key::from_static("space/");
 
 /// All counters, of all spaces.
 pub const COUNTERS: Key = Key::from_static("counter/");
-/// The announcements of all running replicas.
+/// The replicas that take turns at a strict counter, of all spaces. They are not part of the state.
+pub const TURNS: Key = Key::from_static("turn/");
+/// The announcements of all running replicas. They are not part of the state.
 pub const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
@@ -196,6 +198,27 @@ pub fn counter(space: &str, number: u64) -> Key {
 pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     let (space, digits) = key.as_str().strip_prefix(COUNTERS.as_str())?.rsplit_once('/')?;
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
+}
+
+/// All replicas that take turns at a region's counter.
+pub(crate) fn turns(space: &str, number: RegionNumber) -> Key {
+    valid(format!("{TURNS}{space}/{:016x}/", number.0))
+}
+
+/// The record of a replica that takes turns at a region's counter.
+pub(crate) fn turn(space: &str, number: RegionNumber, replica: HolderId) -> Key {
+    valid(format!("{TURNS}{space}/{:016x}/{replica}", number.0))
+}
+
+/// Parses the space's key, the region's number and the replica from a key that begins with [`TURNS`].
+pub(crate) fn parse_turn(key: &Key) -> Result<(&str, RegionNumber, HolderId), Malformed> {
+    let parsed = || {
+        let mut ends = key.as_str().strip_prefix(TURNS.as_str())?.rsplitn(3, '/');
+        let replica = ends.next()?.parse().ok()?;
+        let number = u64::from_str_radix(ends.next()?, 16).ok()?;
+        Some((ends.next()?, RegionNumber(number), replica))
+    };
+    parsed().ok_or(Malformed { what: "the key of a replica that takes turns" })
 }
 
 /// The announcement of the replica with this name.

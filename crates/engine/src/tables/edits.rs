@@ -34,7 +34,7 @@ use crate::{
     host::flight::{self, Happened},
     issuing::requests::Request,
     records::{
-        counters::read_counter,
+        counters::{position, read_counter},
         failure::StoreFailure,
         keys::{self, RequestScope},
     },
@@ -291,7 +291,7 @@ impl Directory {
         for (number, cell) in counters {
             let key = keys::counter(space.key(), number.0);
             let read = read_counter(&*self.store, &key).await?;
-            cell.check(&key, &read.value)?;
+            cell.check(&key, position(read.value.reserved))?;
             if self.needs_sure(&command.edit, *number, &read) {
                 is_unsure = true;
                 if !command.edit.names_a_floor() {
@@ -384,7 +384,7 @@ impl Directory {
         for (number, cell) in edited {
             space.give_back(&*self.store, *number, cell).await;
             let settled = space.refresh_reserved(&*self.store, *number).await?;
-            cell.check(&keys::counter(space.key(), number.0), &settled.value)?;
+            cell.check(&keys::counter(space.key(), number.0), position(settled.value.reserved))?;
             counters.push((*number, settled));
         }
         let plan = match counters.is_empty() {

@@ -266,6 +266,11 @@ impl Space {
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
+    /// Returns a region's counter if it is in memory.
+    pub(crate) fn known_cell(&self, number: RegionNumber) -> Option<Arc<Cell>> {
+        self.counters().get(&number).cloned()
+    }
+
     /// Lists all counters in memory. Takes the lock for a few counters at a time, because grants need the lock.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
         let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);

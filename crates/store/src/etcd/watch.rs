@@ -14,7 +14,7 @@ use super::pb::etcdserverpb::{
     WatchCreateRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
 };
 use super::pb::mvccpb::{Event, event::EventType};
-use super::{ATTEMPT, Inner, end_of, unavailable};
+use super::{ATTEMPT, Inner, end_of, unavailable, version};
 use crate::error::{ReadError, Unavailable};
 use crate::peers::{Change, Watch};
 
@@ -143,7 +143,7 @@ impl EtcdWatch {
     fn change(&self, event: &Event) -> Option<Change> {
         let pair = event.kv.as_ref()?;
         match event.r#type() {
-            EventType::Delete => self.inner.key(&pair.key).map(Change::Deleted),
+            EventType::Delete => self.inner.key(&pair.key).map(|key| Change::Deleted(key, version(pair))),
             EventType::Put => Some(match self.inner.open(pair) {
                 Ok((key, versioned)) => Change::Put(key, versioned),
                 Err(error) => Change::Unreadable(error),

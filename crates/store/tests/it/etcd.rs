@@ -173,7 +173,7 @@ async fn ok_a_watch_resumes_and_reports_missed_changes() {
         change => panic!("{change:?}"),
     }
     store.commit(Txn::new().delete(key(1))).await.expect("committed");
-    assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == key(1)));
+    assert!(matches!(next(&mut watch).await, Change::Deleted(found, _) if found == key(1)));
     // The watch breaks off and resumes.
     etcd.kill(0);
     etcd.restart(0);
@@ -246,7 +246,7 @@ async fn ok_an_announcement_lasts_as_long_as_its_process() {
     }
     assert!(other.get(&ME).await.expect("read").is_some());
     // Without announcements, the key expires.
-    assert!(matches!(next(&mut watch).await, Change::Deleted(found) if found == ME));
+    assert!(matches!(next(&mut watch).await, Change::Deleted(found, _) if found == ME));
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ impl Region {
 
     async fn attempt(&self, requests: &[QueuedRequest], last: Option<StrictState>) -> Attempted {
         let checks = (&*self.pacing, &*self.requests);
-        let attempted = grant(&*self.store, (&self.cell, &self.record), checks, requests, last, 5).await;
+        let attempted = grant(&*self.store, (&self.cell, &self.record), checks, requests, (last, None), 5).await;
         attempted.expect("the store answers")
     }
 
