@@ -26,6 +26,7 @@ mod peers;
 mod plot;
 mod process;
 mod regions;
+mod replicas;
 mod scale;
 mod secure;
 mod soak;
@@ -62,6 +63,7 @@ enum Bench {
     Client(client::ClientArgs),
     Clients(clients::ClientsArgs),
     Strict(strict::StrictArgs),
+    Replicas(replicas::ReplicasArgs),
     Start(start::StartArgs),
     Text(text::TextArgs),
     Classify(classify::ClassifyArgs),
@@ -93,6 +95,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Client(args) => client::run(&args),
         Bench::Clients(args) => clients::run(&args),
         Bench::Strict(args) => strict::run(&args),
+        Bench::Replicas(args) => replicas::run(&args),
         Bench::Start(args) => start::run(&args),
         Bench::Text(args) => text::run(&args),
         Bench::Classify(args) => classify::run(&args),

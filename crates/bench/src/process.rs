@@ -58,6 +58,11 @@ impl Process {
         Ok(())
     }
 
+    /// Kills the program with SIGKILL.
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill()?)
+    }
+
     fn signal(&self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
         ensure!(Command::new("kill").args(["-s", self.signal, &pid]).status()?.success(), "cannot signal the program");
