@@ -30,7 +30,7 @@ use kent_engine::{
     metrics::Exposition,
 };
 use kent_transport::{
-    accept::accept,
+    accept::{Serving, accept},
     connection::Connection,
     handshake::Handshakes,
     lanes::Lanes,
@@ -101,24 +101,23 @@ const CALLS_MAX: u32 = 16;
 const LIST_BYTES_MAX: u32 = 8 * 1024;
 
 /// Serves until `stop` is canceled, and returns when the requests in flight have been answered.
-pub async fn serve(
+pub fn serve(
     sockets: TcpListener,
     handshakes: Handshakes,
     (stage, asks): (Stage, bool),
     lanes: Arc<Lanes>,
     stop: CancellationToken,
-) {
+) -> Serving {
     let routes = Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .fallback(api)
         .with_state(Arc::new(Reports { stage: stage.clone(), asks, writing: Mutex::default() }));
-    accept(sockets, handshakes, lanes, stop.clone(), |connection| {
+    accept(sockets, handshakes, lanes, stop.clone(), move |connection| {
         let entry = Entry { peer: connection.connect_info(), stage: stage.clone(), routes: routes.clone() };
         answer(connection, entry, stop.clone())
     })
-    .await;
 }
 
 /// Answers the requests of a connection. After `stop` is canceled, answers only the request in flight.

@@ -17,7 +17,11 @@ mod session;
 
 use std::sync::Arc;
 
-use kent_transport::{accept::accept, handshake::Handshakes, lanes::Lanes};
+use kent_transport::{
+    accept::{Serving, accept},
+    handshake::Handshakes,
+    lanes::Lanes,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
@@ -27,16 +31,15 @@ use crate::session::Session;
 pub use services::Services;
 
 /// Serves until `stop` is canceled, and returns when the commands in progress have been answered.
-pub async fn serve(
+pub fn serve(
     sockets: TcpListener,
     handshakes: Handshakes,
     services: Arc<Services>,
     lanes: Arc<Lanes>,
     stop: CancellationToken,
-) {
-    accept(sockets, handshakes, lanes, stop.clone(), |connection| {
+) -> Serving {
+    accept(sockets, handshakes, lanes, stop.clone(), move |connection| {
         let session = Session::new(services.clone(), connection.connect_info());
         connection::serve(connection, session, stop.clone())
     })
-    .await;
 }

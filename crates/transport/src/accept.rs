@@ -1,6 +1,6 @@
 //! Accepts the connections of a port whose callers are divided among lanes.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use kent_engine::host::address::Address;
 use tokio::{net::TcpListener, select, sync::mpsc, time};
@@ -12,8 +12,22 @@ use super::{connection::Connection, handshake::Handshakes, lanes::Lanes, listen:
 /// The pause after a failure to accept a connection. If too many files are open, an immediate retry would fail as well.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The future of a port that serves. It is boxed, so that the crate of the port compiles it with its own optimization
+/// level. Otherwise the daemon's crate would compile it, and that crate is not optimized in the release profile.
+pub type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves each connection on a lane with `serve` until `stop` is canceled, and returns when all connections have ended.
-pub async fn accept<F: Future<Output = ()> + Send + 'static>(
+pub fn accept<F: Future<Output = ()> + Send + 'static>(
+    sockets: TcpListener,
+    handshakes: Handshakes,
+    lanes: Arc<Lanes>,
+    stop: CancellationToken,
+    serve: impl Fn(Connection) -> F + Send + 'static,
+) -> Serving {
+    Box::pin(accept_until(sockets, handshakes, lanes, stop, serve))
+}
+
+async fn accept_until<F: Future<Output = ()> + Send + 'static>(
     sockets: TcpListener,
     mut handshakes: Handshakes,
     lanes: Arc<Lanes>,
