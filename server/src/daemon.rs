@@ -412,11 +412,11 @@ impl Daemon {
             // The reflection client of Python's gRPC package speaks only this older version.
             .add_service(reflection().build_v1alpha()?);
         let services = vec![
-            Offload::new(RegionsMethods::new(self.node.regions()), max, tasks),
-            Offload::new(LayoutsMethods::new(LayoutsService::new(engine.clone())), max, tasks),
-            Offload::new(CodecMethods::new(CodecService::new(engine.clone())), max, tasks),
-            Offload::new(AccessMethods::new(AccessService::new(engine.clone())), max, tasks),
-            Offload::new(AdminMethods::new(self.node.admin()), max, tasks),
+            Offload::new(RegionsMethods::new(self.node.regions()), max, engine),
+            Offload::new(LayoutsMethods::new(LayoutsService::new(engine.clone())), max, engine),
+            Offload::new(CodecMethods::new(CodecService::new(engine.clone())), max, engine),
+            Offload::new(AccessMethods::new(AccessService::new(engine.clone())), max, engine),
+            Offload::new(AdminMethods::new(self.node.admin()), max, engine),
         ];
         let service = Arc::new(AllocatorService::new(engine.clone(), self.traces.is_some()));
         let allocator =

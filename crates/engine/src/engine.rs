@@ -24,7 +24,10 @@ use crate::{
     figures::Figures,
     fill::{Fill, Selection, full_first},
     grant::{Grants, LayoutGrants, Limits, RegionGrants, SeriesGrants},
-    host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks, touch::Touch},
+    host::{
+        Environment, arrivals::Arrivals, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks,
+        touch::Touch,
+    },
     issuing::{cell, pacing::Pacing, requests::Requests, slots::Slots},
     metrics::{Exposition, Metrics},
     patterns::RegionPatterns,
@@ -59,6 +62,7 @@ pub struct Engine {
     tasks: Tasks,
     streams: usize,
     computing: Computing,
+    arrivals: Arrivals,
     past: Past,
     backups: Arc<Semaphore>,
     diagnoses: Arc<Semaphore>,
@@ -240,6 +244,7 @@ impl Engine {
             tasks: tasks.clone(),
             streams: settings.streams,
             computing: Computing::new(tasks.clone()),
+            arrivals: Arrivals::default(),
             past: Past::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             diagnoses: Arc::new(Semaphore::new(DIAGNOSES_MAX)),
@@ -363,6 +368,11 @@ impl Engine {
     /// The limit on CPU-bound calls.
     pub fn computing(&self) -> &Computing {
         &self.computing
+    }
+
+    /// When requests for identifiers arrived.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Tables at earlier revisions.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kent_store::Store;
 
 pub mod address;
+pub mod arrivals;
 pub mod call;
 pub mod clock;
 pub mod computing;

@@ -242,7 +242,9 @@ enum Started {
 
 impl<'a> Call<'a> {
     fn new(engine: &'a Engine, request: &'a AllocateRequest) -> Self {
-        Self { engine, request, began: engine.clock().steady() }
+        let began = engine.clock().steady();
+        engine.arrivals().note(began);
+        Self { engine, request, began }
     }
 
     /// The limit on how long this call may wait.

@@ -20,10 +20,10 @@ use futures_util::future::BoxFuture;
 use http_body::Frame;
 use kent_engine::{
     auth::Caller,
+    engine::Engine,
     host::{
         address::Address,
         call::{self, Call},
-        tasks::Tasks,
     },
     status,
 };
@@ -78,8 +78,9 @@ const PIECES_MAX: usize = 4;
 /// The longest time that the connection may take to accept a piece before the answer is abandoned.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses, reading
-/// pages of an old table can double the 99th percentile of strict grants (docs/performance.md).
+/// While callers request identifiers, a large answer pauses after this many bytes, so that it sends at most 32 MiB per
+/// second. Without the pauses, reading pages of an old table can double the 99th percentile of strict grants
+/// (docs/performance.md).
 const PAUSE_BYTES: usize = 32 * 1024;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -89,15 +90,15 @@ pub struct Offload {
     methods: Arc<dyn Methods>,
     /// The maximum size of a request, in bytes.
     bytes_max: usize,
-    tasks: Tasks,
+    engine: Arc<Engine>,
     permits: Arc<Semaphore>,
 }
 
 impl Offload {
     /// Serves `methods`. A request may have up to `bytes_max` bytes.
-    pub fn new(methods: impl Methods, bytes_max: usize, tasks: &Tasks) -> Self {
+    pub fn new(methods: impl Methods, bytes_max: usize, engine: &Arc<Engine>) -> Self {
         let permits = Arc::new(Semaphore::new(CALLS_MAX));
-        Self { methods: Arc::new(methods), bytes_max, tasks: tasks.clone(), permits }
+        Self { methods: Arc::new(methods), bytes_max, engine: engine.clone(), permits }
     }
 
     /// The full name of the service.
@@ -118,7 +119,7 @@ impl Offload {
         let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
         let (is_stream, is_large) = (is_one_of(&STREAMS), is_one_of(&LARGE));
         let request = request.map(|body| Body::new(TimelyBody { body, timeout: None }));
-        let tasks = self.tasks.clone();
+        let engine = self.engine.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let of = Call::new(known, principal(&request), peer(&request));
         let of = of.with_trace(request.extensions().get().cloned());
@@ -128,7 +129,7 @@ impl Offload {
             grpc.server_streaming(called, request).await
         });
         // The call is aborted when the caller disconnects, like a call on the connection's thread.
-        let call = self.tasks.spawn_call(async move {
+        let call = self.engine.tasks().spawn_call(async move {
             let response = call.await;
             let _permit = (!is_stream).then_some(permit);
             let (head, body) = response.into_parts();
@@ -137,9 +138,13 @@ impl Offload {
             let _ = answer.send((head, is_empty));
             match (is_empty, is_large) {
                 (true, _) => {}
-                (false, false) => carry(body, pieces, usize::MAX).await,
-                // OK because the task fails only after the daemon has stopped.
-                (false, true) => tasks.spawn_idle(carry(body, pieces, PAUSE_BYTES)).await.unwrap_or_default(),
+                (false, false) => carry(body, pieces, || false).await,
+                (false, true) => {
+                    let tasks = engine.tasks().clone();
+                    let carrying = carry(body, pieces, move || engine.arrivals().is_recent(engine.clock().steady()));
+                    // OK because the task fails only after the daemon has stopped.
+                    tasks.spawn_idle(carrying).await.unwrap_or_default();
+                }
             }
         });
         Box::pin(async move {
@@ -192,9 +197,9 @@ enum Piece {
     End,
 }
 
-/// Passes an answer on piece by piece, as fast as the connection accepts it, with a pause after every `pause_each`
-/// bytes.
-async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
+/// Passes an answer on piece by piece, as fast as the connection accepts it. After every [`PAUSE_BYTES`], pauses if
+/// `must_pause` returns true.
+async fn carry(body: Body, pieces: mpsc::Sender<Piece>, must_pause: impl Fn() -> bool) {
     let (mut body, mut unpaused) = (pin!(body), 0);
     let hand_over = async |piece| pieces.send_timeout(piece, READ_TIMEOUT).await.is_ok();
     while let Some(frame) = future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -207,9 +212,11 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
                     thread::yield_now();
                     unpaused += piece.len();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
-                    if unpaused >= pause_each {
+                    if unpaused >= PAUSE_BYTES {
                         unpaused = 0;
-                        time::sleep(PAUSE).await;
+                        if must_pause() {
+                            time::sleep(PAUSE).await;
+                        }
                     }
                 }
                 taken
@@ -275,6 +282,8 @@ impl http_body::Body for TimelyBody {
 
 #[cfg(test)]
 mod tests {
+    use kent_engine::host::tasks::Tasks;
+
     use super::*;
 
     #[tokio::test]
@@ -282,7 +291,7 @@ mod tests {
         let (pieces, mut arriving) = mpsc::channel(PIECES_MAX);
         let answer = "0123456789".repeat(10_000);
         let carried = async {
-            carry(Body::new(answer.clone()), pieces, PAUSE_BYTES).await;
+            carry(Body::new(answer.clone()), pieces, || true).await;
         };
         let taken = async {
             let (mut taken, mut is_whole) = (Vec::new(), false);
