@@ -464,16 +464,24 @@ impl Cluster {
         let followed = match change {
             Change::Put(key, versioned) => self.follow_turn(&key, Turn::Record(&versioned)),
             Change::Deleted(key, version) => self.follow_turn(&key, Turn::Gone(version)),
-            // A replica that has deregistered is overtaken when it misses its turn.
-            Change::Missed | Change::Unreadable(_) => match self.store.scan(&keys::TURNS).await {
-                Ok(turns) => {
-                    turns.iter().try_for_each(|(key, versioned)| self.follow_turn(key, Turn::Record(versioned)))
-                }
-                Err(error) => return debug!(%error, "cannot read the turns at counters"),
-            },
+            Change::Missed | Change::Unreadable(_) => return self.read_turns().await,
         };
         if let Err(error) = followed {
             warn!(%error, "cannot read a turn at a counter");
+        }
+    }
+
+    /// Reads the turns at all counters at which replicas take turns.
+    async fn read_turns(&self) {
+        for space in self.directory.spaces() {
+            for (number, cell) in space.cells() {
+                if cell.with_queue(|queue| queue.turns.begin_read_if_used()) {
+                    let read = self.store.scan(&keys::turns(space.key(), number)).await;
+                    if let Err(error) = cell.turns_read(read, self.clock.steady()) {
+                        warn!(%error, space = space.key(), region = number.0, "cannot read the turns at a counter");
+                    }
+                }
+            }
         }
     }
 

@@ -36,7 +36,7 @@ pub use strict::{
 };
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer, TimedLayout};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
-pub use turns::{TURN_MAX, TurnStep, Turns};
+pub use turns::{OVERTAKEN_MAX, TURN_MAX, TurnEnd, TurnStep, Turns};
 
 /// A value read from the store, with the version that a commit must compare.
 ///

@@ -385,7 +385,9 @@ impl Disk {
                 let version = Version::new(self.revision);
                 self.values.insert(key.clone(), Stored { version, sealed });
             }
-            None => drop(self.values.remove(key)),
+            // Like in etcd, the removal of a missing key is not a change.
+            None if self.values.remove(key).is_none() => return,
+            None => {}
         }
         self.changed.entry(self.revision).or_default().push((key.clone(), sealed));
         while self.changed.len() > CHANGES_MAX {

@@ -415,30 +415,29 @@ impl RegionGrants {
         let checks = (&*self.pacing, &*self.requests);
         let record = Record { guards, ..record(space, &facts) };
         let turns = self.turns(space, facts.number, cell);
-        let (has_read, turn) = (last.is_none(), turns.and_then(|turns| turns.writes()));
+        let (has_read, end) = (last.is_none(), turns.and_then(|turns| turns.end()));
+        let turn = turns.zip(end.as_ref());
         let attempted = strict::grant(&*self.store, (cell, &record), checks, requests, (last, turn), wall).await?;
-        if let Some(left) = attempted.left {
-            let Stored { version, value } = left.counter;
-            let now = self.clock.steady();
-            cell.with_queue(|queue| {
-                queue.set_last(left);
-                queue.turns.committed(version, now);
-            });
-            space.set_reserved(facts.number, Stored { version, value: Count::Below(value.below.get()) });
-            cell.granted(attempted.count, now);
+        let now = self.clock.steady();
+        match (attempted.left, &attempted.conflict) {
+            (Some(left), _) => {
+                let Stored { version, value } = left.counter;
+                cell.with_queue(|queue| {
+                    queue.set_last(left);
+                    queue.turns.committed(version, end.as_ref(), now);
+                });
+                space.set_reserved(facts.number, Stored { version, value: Count::Below(value.below.get()) });
+                cell.granted(attempted.count, now);
+            }
+            (None, None) => cell.with_queue(|queue| queue.turns.passed()),
+            (None, Some(key)) if has_read && *key == record.key => cell.with_queue(|queue| queue.turns.conflicted()),
+            (None, Some(_)) => {}
         }
         drop(reserving);
-        if let (None, None, Some(turns)) = (attempted.left, &attempted.conflict, turns)
-            && let Some(own) = cell.with_queue(|queue| queue.turns.own())
-        {
-            // All requests are refused or were granted before.
-            turns.deregister(own).await;
-        }
         match attempted.conflict {
             Some(key) if key == keys::region(space.key(), facts.number.0) => self.follow(space, &facts).await?,
             Some(key) if key == keys::FORGOTTEN => drop(self.requests.refresh_floor(&*self.store).await?),
             Some(key) if record.guards.iter().any(|(guard, _)| *guard == key) => self.follow_all(space).await?,
-            Some(key) if has_read && key == record.key => cell.with_queue(|queue| queue.turns.conflicted()),
             _ => {}
         }
         let block = |first, count| {

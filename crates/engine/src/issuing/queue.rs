@@ -121,7 +121,7 @@ impl Queue {
     pub(crate) fn next(&mut self, now: Duration) -> (Vec<QueuedRequest>, Vec<Waiter>) {
         self.expire(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
-        self.is_led = !shared.0.is_empty() || self.turns.own().is_some();
+        self.is_led = !shared.0.is_empty() || self.turns.is_registered();
         shared
     }
 

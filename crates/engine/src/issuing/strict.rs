@@ -6,6 +6,7 @@ use futures_util::future::try_join_all;
 use kent_ids::Position;
 use kent_issue::{
     Earlier, Reserved, Run, Stored, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
+    TurnEnd,
 };
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
@@ -18,7 +19,7 @@ use crate::{
         queue::QueuedRequest,
         record::Record,
         requests::{self, Request, RequestKind, Requests},
-        turns::TurnWrites,
+        turns::TurnsAt,
     },
     records::{
         counters::{position, read_counter},
@@ -55,14 +56,14 @@ pub(crate) enum Granted {
 }
 
 /// Attempts several grants in one commit, which moves the counter of `cell` and records each grant that has a request
-/// ID. `last` is the state after the last commit, if it is known; it saves a read of the store. The commit ends this
-/// replica's turn with `turn`.
+/// ID. `last` is the state after the last commit, if it is known; it saves a read of the store. The commit records
+/// the end of this replica's turn, if it has one.
 pub(crate) async fn grant(
     store: &dyn Store,
     (cell, record): (&Cell, &Record),
     (pacing, requests): (&Pacing, &Requests),
     queued: &[QueuedRequest],
-    (last, turn): (Option<StrictState>, Option<TurnWrites>),
+    (last, turn): (Option<StrictState>, Option<(TurnsAt<'_>, &TurnEnd)>),
     unix_nanos: i64,
 ) -> Result<Attempted, StoreFailure> {
     let planned = try_join_all(queued.iter().map(|request| read_before(store, request))).await?;
@@ -126,14 +127,14 @@ fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted
 }
 
 /// Builds the commit that moves the counter.
-fn commit(record: &Record, plan: &StrictPlan, turn: Option<TurnWrites>) -> Txn {
+fn commit(record: &Record, plan: &StrictPlan, turn: Option<(TurnsAt<'_>, &TurnEnd)>) -> Txn {
     let txn = Txn::new().expect(record.key.clone(), Version::new(plan.guard()));
     let txn = record.guards.iter().fold(txn, |txn, (key, version)| txn.expect(key.clone(), *version));
     let Reserved { below, paid } = plan.reserved();
     let counter = stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false };
     let txn = txn.put(record.key.clone(), stored::encode_counter(&counter));
     match turn {
-        Some(turn) => turn.add_to(txn, &counter),
+        Some((turns, end)) => turns.add_to(txn, end, &counter),
         None => txn,
     }
 }

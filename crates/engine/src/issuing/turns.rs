@@ -3,12 +3,12 @@
 //! A registered replica has a record in the store. The record is empty at first. After each turn, it contains the
 //! counter, so that the replica whose turn is next need not read the counter.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
-use kent_issue::{HolderId, Stored, TurnStep};
+use kent_issue::{HolderId, Stored, TurnEnd, TurnStep};
 use kent_proto::stored::{self, Malformed};
 use kent_regions::RegionNumber;
-use kent_store::{Key, Store, Txn, Version, Versioned};
+use kent_store::{Key, ReadError, Store, Txn, Version, Versioned};
 use tokio::time;
 use tracing::debug;
 
@@ -25,10 +25,7 @@ const LINGER: Duration = Duration::from_millis(1);
 /// How often a waiting replica checks for requests whose wait limit has passed.
 const EXPIRE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The maximum number of crashed replicas whose records one commit removes.
-const OVERTAKEN_MAX: usize = 8;
-
-/// The records of turns at one counter.
+/// The turns at one counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnsAt<'a> {
     pub(crate) store: &'a dyn Store,
@@ -48,21 +45,6 @@ pub(crate) enum Turn<'a> {
     Gone(Version),
 }
 
-/// The writes by which a commit ends this replica's turn.
-#[derive(Debug)]
-pub(crate) struct TurnWrites {
-    own: Key,
-    overtaken: Vec<Key>,
-}
-
-impl TurnWrites {
-    /// Adds the writes to a commit after which the counter has this value.
-    pub(crate) fn add_to(self, txn: Txn, counter: &stored::Counter) -> Txn {
-        let txn = txn.put(self.own, stored::encode_counter(counter));
-        self.overtaken.into_iter().fold(txn, Txn::delete)
-    }
-}
-
 impl TurnsAt<'_> {
     /// Waits until this replica should commit, or has nothing to commit and is not registered. If the store fails, this
     /// replica does not wait: its next commit reports the failure.
@@ -78,55 +60,66 @@ impl TurnsAt<'_> {
             match step {
                 TurnStep::Go => return,
                 TurnStep::Register => {
-                    if let Err(error) = self.register(own).await {
+                    if let Err(error) = self.expiring(self.register(own)).await {
                         debug!(%error, "cannot register for turns at a counter");
                         return;
                     }
                 }
                 TurnStep::Deregister => {
-                    let gathered = self.cell.with_queue(|queue| queue.gather(1));
-                    if let Some(gathered) = gathered
-                        && time::timeout(LINGER, gathered).await.is_err()
-                    {
-                        self.deregister(own).await;
+                    let gathering = if is_waiting { None } else { self.cell.with_queue(|queue| queue.gather(1)) };
+                    let is_gathered = match gathering {
+                        Some(gathered) => time::timeout(LINGER, gathered).await.is_ok(),
+                        None => false,
+                    };
+                    if !is_gathered {
+                        self.expiring(self.deregister(own)).await;
                     }
                 }
                 TurnStep::Wait(left) => {
-                    let left = if is_waiting { left.min(EXPIRE_INTERVAL) } else { left };
                     // OK because the loop looks at the turns again in either case.
-                    let _ = time::timeout(left, changed).await;
+                    let _ = time::timeout(left.min(EXPIRE_INTERVAL), changed).await;
                 }
             }
         }
     }
 
-    /// Returns the writes by which a commit ends this replica's turn, or `None` if this replica is not registered.
-    pub(crate) fn writes(&self) -> Option<TurnWrites> {
-        self.cell.with_queue(|queue| {
-            let own = keys::turn(self.space, self.number, queue.turns.own()?);
-            let overtaken = queue.turns.before_own().take(OVERTAKEN_MAX);
-            let overtaken = overtaken.map(|replica| keys::turn(self.space, self.number, replica)).collect();
-            Some(TurnWrites { own, overtaken })
-        })
+    /// Returns what the next commit must record about the turns; `None` if this replica is not registered.
+    pub(crate) fn end(&self) -> Option<TurnEnd> {
+        let now = self.clock.steady();
+        self.cell.with_queue(|queue| queue.turns.end(now))
+    }
+
+    /// Adds the end of this replica's turn to a commit after which the counter has this value.
+    pub(crate) fn add_to(&self, txn: Txn, end: &TurnEnd, counter: &stored::Counter) -> Txn {
+        let key = |replica| keys::turn(self.space, self.number, replica);
+        let txn = txn.put(key(end.own), stored::encode_counter(counter));
+        end.overtaken.iter().fold(txn, |txn, replica| txn.delete(key(*replica)))
+    }
+
+    /// Waits for a call to the store. Meanwhile, answers requests whose wait limit passes.
+    async fn expiring<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        loop {
+            if let Ok(done) = time::timeout(EXPIRE_INTERVAL, call.as_mut()).await {
+                return done;
+            }
+            let now = self.clock.steady();
+            self.cell.with_queue(|queue| queue.expire(now));
+        }
     }
 
     async fn register(&self, own: HolderId) -> Result<(), StoreFailure> {
-        let key = keys::turn(self.space, self.number, own);
-        let made = self.store.commit(Txn::new().put(key, [])).await?;
+        self.store.commit(Txn::new().put(keys::turn(self.space, self.number, own), [])).await?;
         // Replicas may have registered before this replica had a cell for the region.
         self.cell.with_queue(|queue| queue.turns.begin_read());
-        let all = self.store.scan(&keys::turns(self.space, self.number)).await;
+        let read = self.store.scan(&keys::turns(self.space, self.number)).await;
         let now = self.clock.steady();
-        self.cell.with_queue(|queue| queue.turns.register(own, made.version.get(), now));
-        for (key, record) in all? {
-            self.cell.turn_changed(keys::parse_turn(&key)?.2, Turn::Record(&record), now)?;
-        }
-        self.cell.with_queue(|queue| queue.turns.end_read());
+        self.cell.turns_read(read, now)?;
+        self.cell.with_queue(|queue| queue.turns.register(own, now));
         Ok(())
     }
 
-    /// Lets the other replicas go on without this one.
-    pub(crate) async fn deregister(&self, own: HolderId) {
+    async fn deregister(&self, own: HolderId) {
         let gone = self.store.commit(Txn::new().delete(keys::turn(self.space, self.number, own))).await;
         // If the commit failed, the other replicas overtake this one after a while, and remove its record.
         let version = gone.map_or(u64::MAX, |gone| gone.version.get());
@@ -150,5 +143,25 @@ impl Cell {
         }
         self.turned.notify_waiters();
         Ok(())
+    }
+
+    /// Ends a read of the records of all replicas that take turns at this counter.
+    pub(crate) fn turns_read(
+        &self,
+        read: Result<Vec<(Key, Versioned)>, ReadError>,
+        now: Duration,
+    ) -> Result<(), StoreFailure> {
+        let parsed = read.map_err(StoreFailure::from).and_then(|records| {
+            let parse = |(key, record): &(Key, Versioned)| {
+                Ok((keys::parse_turn(key)?.2, record.version.get(), !record.value.is_empty()))
+            };
+            records.iter().map(parse).collect::<Result<Vec<_>, StoreFailure>>()
+        });
+        self.with_queue(|queue| match &parsed {
+            Ok(records) => queue.turns.end_read(records, now),
+            Err(_) => queue.turns.cancel_read(),
+        });
+        self.turned.notify_waiters();
+        parsed.map(drop)
     }
 }
