@@ -8,11 +8,8 @@ use kent_proto::stored;
 use kent_store::Key;
 use tokio::{sync::oneshot, task};
 
-use super::{
-    requests::{Request, RequestKind},
-    strict::to_state,
-};
-use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit};
+use super::requests::{Request, RequestKind};
+use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit, records::counters::strict_state};
 
 /// The maximum number of requests that share a commit. Together with the operations on the counter, the guards, the
 /// floor and count of request IDs, and the turns, a commit stays below etcd's limit of 128 operations.
@@ -89,7 +86,7 @@ impl Queue {
     /// Stores the state after a commit of another replica, unless this commit or a later one is known.
     pub(crate) fn saw(&mut self, counter: Stored<stored::Counter>) {
         if self.last.is_some_and(|known| known.counter.version < counter.version) {
-            self.last = Some(StrictState { is_remembered: true, ..to_state(counter) });
+            self.last = Some(StrictState { is_remembered: true, ..strict_state(counter) });
         }
     }
 
@@ -240,7 +237,7 @@ mod tests {
         let mut queue = Queue::default();
         let counter = |below| stored::Counter { reserved: Count::Below(below), ..stored::Counter::NEW };
         let other = |version, below| Stored { version, value: counter(below) };
-        let own = |version, below| StrictState { is_remembered: true, ..to_state(other(version, below)) };
+        let own = |version, below| StrictState { is_remembered: true, ..strict_state(other(version, below)) };
         let known = |queue: &Queue| queue.last.map(|last| (last.counter.version, last.counter.value.below.get()));
         queue.saw(other(3, 30));
         assert_eq!(known(&queue), None, "the counter was never read");

@@ -5,8 +5,7 @@
 use futures_util::future::try_join_all;
 use kent_ids::Position;
 use kent_issue::{
-    Earlier, Reserved, Run, Stored, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
-    TurnEnd,
+    Earlier, Reserved, Run, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState, TurnEnd,
 };
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
@@ -22,7 +21,7 @@ use crate::{
         turns::TurnsAt,
     },
     records::{
-        counters::{position, read_counter},
+        counters::{position, read_counter, strict_state},
         failure::StoreFailure,
     },
 };
@@ -72,7 +71,7 @@ pub(crate) async fn grant(
         None => {
             let read = read_counter(store, &record.key).await?;
             cell.check(&record.key, position(read.value.reserved))?;
-            to_state(pacing.effective(read, record))
+            strict_state(pacing.effective(read, record))
         }
     };
     let count_key = queued.iter().find_map(QueuedRequest::undated);
@@ -137,13 +136,6 @@ fn commit(record: &Record, plan: &StrictPlan, turn: Option<(TurnsAt<'_>, &TurnEn
         Some((turns, end)) => turns.add_to(txn, end, &counter),
         None => txn,
     }
-}
-
-/// Converts a counter's record to a state.
-pub(super) fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
-    let reserved = Reserved { below: position(value.reserved), paid: value.paid };
-    let counter = Stored { version, value: reserved };
-    StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }
 }
 
 /// Returns a request with the earlier grant under its request ID, if there is one.

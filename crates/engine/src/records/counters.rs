@@ -1,7 +1,7 @@
 //! Reads the records of counters and of restores.
 
 use kent_ids::Position;
-use kent_issue::Stored;
+use kent_issue::{Reserved, Stored, StrictState};
 use kent_proto::stored::{self, Restored};
 use kent_regions::Count;
 use kent_store::{Key, Store, Versioned};
@@ -21,6 +21,13 @@ pub async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<stored:
 /// Converts a count to a position; 2^128 becomes the last position.
 pub(crate) fn position(count: Count) -> Position {
     Position::new(count.get().unwrap_or(u128::MAX))
+}
+
+/// Converts a counter's record to the state that a strict commit compares.
+pub(crate) fn strict_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
+    let reserved = Reserved { below: position(value.reserved), paid: value.paid };
+    let counter = Stored { version, value: reserved };
+    StrictState { counter, is_unsure: value.unsure, undated: None, is_remembered: false }
 }
 
 /// Reads the restores in the history of a store, oldest first.
