@@ -115,16 +115,26 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
         }
         bar.inc(1);
     }
-    // The program measures both contenders in one run. The first contender runs the program, and stores the slice of
-    // the second contender here.
+    // The program measures both contenders in one run. The contender that comes first runs the program, and stores the
+    // slice of the other one here.
     let pending: Vec<RefCell<Option<Slice>>> = programs.iter().map(|_| RefCell::default()).collect();
     let loads = programs.iter().zip(&pending).map(|(program, pending)| {
-        let own = move || {
-            let (kent, own) = program.round(args.calls)?;
-            pending.replace(Some(kent));
-            Ok(own)
+        let own = move || match pending.take() {
+            Some(own) => Ok(own),
+            None => {
+                let (kent, own) = program.round(args.calls)?;
+                pending.replace(Some(kent));
+                Ok(own)
+            }
         };
-        let kent = move || pending.take().context("the other contender runs first");
+        let kent = move || match pending.take() {
+            Some(kent) => Ok(kent),
+            None => {
+                let (kent, own) = program.round(args.calls)?;
+                pending.replace(Some(own));
+                Ok(kent)
+            }
+        };
         let Language { name, kent: kent_name, own: own_name, .. } = *program.language;
         (name, vec![Contender::new(own_name, own), Contender::new(kent_name, kent)])
     });

@@ -116,6 +116,11 @@ fn ok_strict() {
 }
 
 #[test]
+fn ok_replicas() {
+    check("replicas", "--replicas 2", &["one", "several"]);
+}
+
+#[test]
 fn ok_text() {
     check("text", "--lines 1000 --input 100", &["bs58", "kent-ids", "kent alloc uuidv7", "kent codec"]);
 }
