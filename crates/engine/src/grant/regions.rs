@@ -331,12 +331,13 @@ impl RegionGrants {
                 turns.take(cluster.own()).await;
             }
             let now = self.clock.steady();
-            let (requests, mut waiters) = cell.with_queue(|queue| queue.next(now));
+            // Read both under one lock: as soon as the queue has no leader, another caller may start one.
+            let ((requests, mut waiters), is_led) = cell.with_queue(|queue| (queue.next(now), queue.is_led()));
+            if !is_led {
+                return;
+            }
             if requests.is_empty() {
-                match cell.with_queue(|queue| queue.is_led()) {
-                    true => continue,
-                    false => return,
-                }
+                continue;
             }
             let mut attempt = pin!(self.grant_together(&space, number, &cell, &requests));
             let granted = loop {
