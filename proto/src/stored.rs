@@ -34,7 +34,10 @@ pub use kept::{
     decode_listed, decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests,
     encode_grant, encode_listed, encode_request, encode_series_count, encode_undated,
 };
-pub use layout::{StoredLayout, decode_layout, encode_layout};
+pub use layout::{
+    LayoutChange, LayoutEdit, LayoutOperation, StoredLayout, decode_layout, decode_layout_edit, decode_layouts,
+    encode_layout, encode_layout_edit, encode_layouts,
+};
 
 /// A stored record that is invalid although its checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

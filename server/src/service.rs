@@ -15,6 +15,7 @@ mod map;
 mod regions;
 mod sealed;
 mod watch;
+mod watcher;
 
 pub(crate) use access::AccessService;
 pub(crate) use admin::AdminService;

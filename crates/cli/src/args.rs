@@ -31,7 +31,7 @@ pub(crate) use self::{
     check::{CheckArgs, ColumnArg},
     context::{ContextCommand, ContextSetArgs},
     debug::{DebugCommand, LogLevelArgs},
-    layout::{LayoutCommand, LayoutCreateArgs},
+    layout::{LayoutCommand, LayoutCreateArgs, LayoutHistoryArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
         CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,

@@ -17,7 +17,11 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Layout(command) => match command {
             LayoutCommand::Create(args) if args.dry_run => None,
             LayoutCommand::Create(_) | LayoutCommand::Delete { .. } => shown_by("kent layout ls"),
-            LayoutCommand::Ls | LayoutCommand::Show { .. } | LayoutCommand::Presets => None,
+            LayoutCommand::Ls
+            | LayoutCommand::Show { .. }
+            | LayoutCommand::History(_)
+            | LayoutCommand::Watch { .. }
+            | LayoutCommand::Presets => None,
         },
         DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
         DaemonCommand::Request(command) => match &**command {

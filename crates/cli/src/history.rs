@@ -1,21 +1,17 @@
 //! `kent region history` lists the past edits of a table, and `kent watch` follows new ones.
 
-use std::pin::pin;
-use std::time::Duration;
-
 use kent_client::tonic::Request;
 use kent_client::{Client, Daemon};
 use kent_proto::model::CONCEALED;
 use kent_proto::v1::{HistoryEntry, ListHistoryRequest, Region, WatchTableRequest, watch_table_response::Event};
 use serde_json::{Value, json};
-use tokio::time::{self, Instant};
 
 use crate::args::{HistoryArgs, WatchArgs};
 use crate::connect::request;
 use crate::describe;
 use crate::failure::Failure;
+use crate::following;
 use crate::names;
-use crate::notice::{self, Repeated};
 use crate::output::{Out, Palette, Role};
 
 /// The maximum number of edits per page.
@@ -42,43 +38,13 @@ pub(crate) async fn list(args: &HistoryArgs, daemon: &Daemon, out: &mut Out) -> 
     }
 }
 
-/// Watches until interrupted. Reconnects if the connection is lost, to this daemon or another, and resumes after the
-/// last change.
+/// Watches until interrupted.
 pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> Result<(), Failure> {
-    let mut after = args.after;
-    let mut daemon = client.connect().await?;
-    let mut lost = Repeated::default();
-    loop {
-        match follow(args, &daemon, &client.endpoint(), &mut after, out).await {
-            Ok(()) => {}
-            Err(Failure::Refused(refusal)) if refusal.is_transient() => {
-                if refusal.needs_snapshot() {
-                    let missed =
-                        format!("changes after revision {after} were missed; printing all current regions again");
-                    notice::warn(&missed, out.is_json());
-                    after = 0;
-                }
-            }
-            Err(failure) => return Err(failure),
-        }
-        lost.warn(
-            &format!("lost the connection to the daemon; resuming after revision {after} once a daemon answers"),
-            out.is_json(),
-        );
-        daemon.leave();
-        daemon = loop {
-            time::sleep(PAUSE).await;
-            match client.connect().await {
-                Ok(daemon) => break daemon,
-                Err(kent_client::Error::Unavailable { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
-    }
+    let follow = async |daemon: &Daemon, endpoint: &str, after: &mut u64, out: &mut Out| {
+        follow(args, daemon, endpoint, after, out).await
+    };
+    following::keep(args.after, "regions", client, out, follow).await
 }
-
-/// The time between two attempts to connect.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Prints the events of one daemon until its stream ends. `after` is the last printed revision.
 async fn follow(
@@ -92,7 +58,7 @@ async fn follow(
     // No deadline, because a watch does not end.
     let mut regions = daemon.regions();
     let calling = regions.watch_table(Request::new(message));
-    let mut events = saying(endpoint, out.is_json(), calling).await?.into_inner();
+    let mut events = following::saying(endpoint, out.is_json(), calling).await?.into_inner();
     while let Some(event) = events.message().await? {
         match event.event {
             Some(Event::Snapshot(snapshot)) => {
@@ -120,30 +86,6 @@ async fn follow(
     }
     Ok(())
 }
-
-/// Waits for the first answer from an endpoint, and prints warnings until it arrives.
-async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T>) -> T {
-    let (began, mut pause) = (Instant::now(), FIRST_AFTER);
-    let mut answer = pin!(answer);
-    loop {
-        if let Ok(answer) = time::timeout(pause, answer.as_mut()).await {
-            return answer;
-        }
-        let seconds = began.elapsed().as_secs();
-        let text = format!(
-            "{endpoint} accepted the connection but has not answered for {seconds} s; still waiting (`kent status --endpoint {endpoint}` \
-             shows its health)"
-        );
-        notice::warn(&text, is_json);
-        pause = (pause * 2).min(EVERY_MAX);
-    }
-}
-
-/// The time without an answer after which the first message is printed. The interval doubles after each message.
-const FIRST_AFTER: Duration = Duration::from_secs(2);
-
-/// The longest time between two messages.
-const EVERY_MAX: Duration = Duration::from_secs(60);
 
 fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {

@@ -1,4 +1,6 @@
-//! `kent layout`: creates, lists, shows and deletes custom layouts.
+//! `kent layout`: creates, lists, shows and deletes custom layouts, and shows their edits.
+
+mod history;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +29,8 @@ pub(crate) async fn run(command: &LayoutCommand, client: &Client, out: &mut Out)
             let layout = client.connect().await?.layouts().get_layout(request(message)).await?.into_inner();
             show(&layout, "", out)
         }
+        LayoutCommand::History(args) => history::list(args, &client.connect().await?, out).await,
+        LayoutCommand::Watch { after } => history::watch(*after, client, out).await,
         LayoutCommand::Create(args) => create(args, &client.connect().await?, out).await,
         LayoutCommand::Delete { name } => {
             let message = DeleteLayoutRequest { name: name.clone() };

@@ -28,6 +28,7 @@ mod failure;
 mod files;
 mod filter;
 mod floors;
+mod following;
 mod free;
 mod history;
 mod inspect;

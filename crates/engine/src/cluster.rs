@@ -19,7 +19,10 @@ use kent_proto::{
     stored,
 };
 use kent_store::{Change, Key, NewerSchema, Peers, ReadError, Store, Txn, Version, Versioned, Watch};
-use tokio::{sync::Notify, time};
+use tokio::{
+    sync::{Notify, watch},
+    time,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -57,6 +60,8 @@ pub struct Cluster {
     /// When all tables, and the tokens and roles, were last refreshed.
     touch: Arc<Touch>,
     access: Arc<AccessTable>,
+    /// Notified when another replica may have edited a layout.
+    layouts_edited: watch::Sender<()>,
     /// Notified when this replica should announce immediately which version its tables have.
     progress: Notify,
 }
@@ -105,6 +110,7 @@ pub(crate) struct Watches {
     access: Box<dyn Watch>,
     counters: Box<dyn Watch>,
     turns: Box<dyn Watch>,
+    layouts: Box<dyn Watch>,
     present: Box<dyn Watch>,
 }
 
@@ -136,6 +142,7 @@ impl Watches {
             access: peers.watch(&keys::ACCESS).await?,
             counters: peers.watch(&keys::COUNTERS).await?,
             turns: peers.watch(&keys::TURNS).await?,
+            layouts: peers.watch(&keys::LAYOUTS_REVISION).await?,
             present: peers.watch(&keys::PRESENT).await?,
         })
     }
@@ -147,13 +154,13 @@ impl Cluster {
         environment: Environment,
         directory: Arc<Directory>,
         slots: Arc<Slots>,
-        (access, touch): (Arc<AccessTable>, Arc<Touch>),
+        (access, touch, layouts_edited): (Arc<AccessTable>, Arc<Touch>, watch::Sender<()>),
         address: String,
         schema: u16,
     ) -> Self {
         let Environment { store, clock, .. } = environment;
         let (name, state, progress) = (slots.holder().to_string(), Mutex::default(), Notify::new());
-        Self { store, clock, directory, slots, name, address, schema, state, touch, access, progress }
+        Self { store, clock, directory, slots, name, address, schema, state, touch, access, layouts_edited, progress }
     }
 
     /// Whether this replica may grant suffixes of regions, which requires a refresh of all tables within the window.
@@ -367,7 +374,7 @@ impl Cluster {
 
     /// Applies other replicas' changes until `stop` is canceled.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
-        let Watches { spaces, access, counters, turns, present } = &mut watches;
+        let Watches { spaces, access, counters, turns, layouts, present } = &mut watches;
         // Each watch has its own loop, because an event on one watch must not interrupt another watch that is
         // reconnecting.
         let spaces = async {
@@ -396,6 +403,12 @@ impl Cluster {
                 self.turn_changed(turns.next().await).await;
             }
         };
+        let layouts = async {
+            loop {
+                layouts.next().await;
+                self.layouts_edited.send_replace(());
+            }
+        };
         let present = async {
             loop {
                 self.present_changed(present.next().await).await;
@@ -408,6 +421,7 @@ impl Cluster {
             _ = access => {}
             _ = counters => {}
             _ = turns => {}
+            _ = layouts => {}
             _ = present => {}
         }
     }

@@ -10,7 +10,7 @@ use kent_proto::{
 };
 use kent_regions::Table;
 use kent_store::Store;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -123,7 +123,7 @@ pub const BACKUPS_MAX: usize = 2;
 /// The maximum number of concurrent diagnoses. Only one of them measures the disk at a time.
 pub const DIAGNOSES_MAX: usize = 4;
 
-/// The maximum number of concurrent `WatchTable` and `WatchConsole` calls.
+/// The maximum number of concurrent `WatchTable`, `WatchLayouts` and `WatchConsole` calls.
 pub const WATCHERS_MAX: usize = 1024;
 
 impl Engine {
@@ -169,7 +169,8 @@ impl Engine {
             pacing.clone(),
         )
         .await?;
-        let layouts = LayoutGrants::load(store.clone(), founded).await?;
+        let layouts_edited = watch::Sender::new(());
+        let layouts = LayoutGrants::load(store.clone(), founded, layouts_edited.clone()).await?;
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), window)));
         let budgets = Budgets::new(store.clone(), clock.clone());
@@ -186,7 +187,7 @@ impl Engine {
                     environment.clone(),
                     directory.clone(),
                     slots.clone(),
-                    (access, touch),
+                    (access, touch, layouts_edited),
                     place.address.clone(),
                     settings.schema,
                 ));

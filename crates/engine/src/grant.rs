@@ -236,7 +236,8 @@ impl Grants {
             }
             Wait::Budget(account, strict) => self.reserve_budget(request, caller, (account, strict), wait_limit).await,
             Wait::Layout(name) => {
-                let open = self.layouts.clone().open(name, request.clone(), self.limits.packed_bytes);
+                let by = (caller.proved().unwrap_or_default().to_owned(), self.clock.wall());
+                let open = self.layouts.clone().open(name, (request.clone(), self.limits.packed_bytes), by);
                 self.reserved(open, wait_limit).await
             }
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,

@@ -103,7 +103,7 @@ pub struct Gauges {
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
-    /// The number of open `WatchTable` and `WatchConsole` calls.
+    /// The number of open `WatchTable`, `WatchLayouts` and `WatchConsole` calls.
     pub(crate) watchers: Gauge,
 }
 
@@ -247,7 +247,7 @@ impl Metrics {
             totals.chunk_reservations.clone(),
         );
         kent.register("slot_epoch", "Fencing token of the slot, or 0", gauges.slot_epoch.clone());
-        kent.register("watchers", "Open WatchTable and WatchConsole calls", gauges.watchers.clone());
+        kent.register("watchers", "Open WatchTable, WatchLayouts and WatchConsole calls", gauges.watchers.clone());
         kent.register(
             "denied",
             "Calls refused because of their credentials, permissions or limits",

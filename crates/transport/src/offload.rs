@@ -56,7 +56,7 @@ const CALLS_MAX: usize = 256;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Calls that last as long as their caller wants; they have separate limits.
-const STREAMS: [&str; 3] = ["/WatchTable", "/WatchConsole", "/Backup"];
+const STREAMS: [&str; 4] = ["/WatchTable", "/WatchLayouts", "/WatchConsole", "/Backup"];
 
 /// Calls whose answers may be large, and are written only when no other thread needs the processor.
 const LARGE: [&str; 8] = [

@@ -294,6 +294,33 @@ pub struct LayoutRecord {
     #[prost(bool, tag = "6")]
     pub used: bool,
 }
+/// What all layouts share. Every edit of a layout rewrites this record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutsRecord {
+    /// The revision: the number of the last edit.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// An edit of the layouts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutEditRecord {
+    /// "create", "use", "delete", or "restore" or "migrate", which concern no single layout.
+    #[prost(string, tag = "1")]
+    pub operation: ::prost::alloc::string::String,
+    /// The name of the layout.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The layout after the edit, or before it if it was deleted.
+    #[prost(message, optional, tag = "3")]
+    pub layout: ::core::option::Option<LayoutRecord>,
+    #[prost(string, tag = "4")]
+    pub principal: ::prost::alloc::string::String,
+    #[prost(int64, tag = "5")]
+    pub unix_nanos: i64,
+    /// The revision before the edit.
+    #[prost(uint64, tag = "6")]
+    pub follows: u64,
+}
 /// A series that can be allocated from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListedRecord {

@@ -4687,6 +4687,81 @@ pub struct DeleteLayoutRequest {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLayoutHistoryRequest {
+    /// Only the edits of this layout. Empty for all edits.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// At most 1000. 0 means 100.
+    #[prost(uint32, tag = "2")]
+    pub page_size: u32,
+    /// The next_page_token of the previous page. Empty for the first page.
+    #[prost(string, tag = "3")]
+    pub page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListLayoutHistoryResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub edits: ::prost::alloc::vec::Vec<LayoutEdit>,
+    /// Empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// The daemon no longer has the edits up to this revision. 0 if the daemon has all edits.
+    #[prost(uint64, tag = "3")]
+    pub forgotten_through: u64,
+}
+/// One edit of the layouts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutEdit {
+    /// The revision of the layouts after the edit. All layouts share one revision.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// The time of the edit by the clock of the daemon that made it, in RFC 3339 form.
+    #[prost(string, tag = "2")]
+    pub time: ::prost::alloc::string::String,
+    /// Who made the edit, as far as the daemon knows.
+    #[prost(string, tag = "3")]
+    pub principal: ::prost::alloc::string::String,
+    /// "create", "use", "delete", "restore" or "migrate". "use": the daemon issued identifiers of the layout for the first
+    /// time. "restore", "migrate": the store was filled from another one.
+    #[prost(string, tag = "4")]
+    pub operation: ::prost::alloc::string::String,
+    /// The layout after the edit, or before it if it was deleted. Absent if the operation is "restore" or "migrate".
+    #[prost(message, optional, tag = "5")]
+    pub layout: ::core::option::Option<Layout>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchLayoutsRequest {
+    /// To resume: the last revision that the watcher has seen. 0: start with a snapshot.
+    #[prost(uint64, tag = "1")]
+    pub after_revision: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchLayoutsResponse {
+    #[prost(oneof = "watch_layouts_response::Event", tags = "1, 2")]
+    pub event: ::core::option::Option<watch_layouts_response::Event>,
+}
+/// Nested message and enum types in `WatchLayoutsResponse`.
+pub mod watch_layouts_response {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Snapshot {
+        /// Layouts, ordered by name.
+        #[prost(message, repeated, tag = "1")]
+        pub layouts: ::prost::alloc::vec::Vec<super::Layout>,
+        /// The revision of the layouts that the snapshot shows.
+        #[prost(uint64, tag = "2")]
+        pub revision: u64,
+    }
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// All layouts that the caller may read. Sent first, unless the watch resumes, and again after a restore.
+        #[prost(message, tag = "1")]
+        Snapshot(Snapshot),
+        /// One edit.
+        #[prost(message, tag = "2")]
+        Change(super::LayoutEdit),
+    }
+}
 /// Generated client implementations.
 pub mod layouts_client {
     #![allow(
@@ -4869,6 +4944,57 @@ pub mod layouts_client {
                 .insert(GrpcMethod::new("kent.v1.Layouts", "DeleteLayout"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+        pub async fn list_layout_history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListLayoutHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLayoutHistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/ListLayoutHistory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Layouts", "ListLayoutHistory"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+        /// that was received.
+        pub async fn watch_layouts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchLayoutsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchLayoutsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kent.v1.Layouts/WatchLayouts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("kent.v1.Layouts", "WatchLayouts"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4908,6 +5034,29 @@ pub mod layouts_server {
             &self,
             request: tonic::Request<super::DeleteLayoutRequest>,
         ) -> std::result::Result<tonic::Response<super::Layout>, tonic::Status>;
+        /// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+        async fn list_layout_history(
+            &self,
+            request: tonic::Request<super::ListLayoutHistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLayoutHistoryResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchLayouts method.
+        type WatchLayoutsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchLayoutsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+        /// that was received.
+        async fn watch_layouts(
+            &self,
+            request: tonic::Request<super::WatchLayoutsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchLayoutsStream>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct LayoutsServer<T> {
@@ -5163,6 +5312,97 @@ pub mod layouts_server {
                     };
                     Box::pin(fut)
                 }
+                "/kent.v1.Layouts/ListLayoutHistory" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListLayoutHistorySvc<T: Layouts>(pub Arc<T>);
+                    impl<
+                        T: Layouts,
+                    > tonic::server::UnaryService<super::ListLayoutHistoryRequest>
+                    for ListLayoutHistorySvc<T> {
+                        type Response = super::ListLayoutHistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListLayoutHistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::list_layout_history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListLayoutHistorySvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kent.v1.Layouts/WatchLayouts" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchLayoutsSvc<T: Layouts>(pub Arc<T>);
+                    impl<
+                        T: Layouts,
+                    > tonic::server::ServerStreamingService<super::WatchLayoutsRequest>
+                    for WatchLayoutsSvc<T> {
+                        type Response = super::WatchLayoutsResponse;
+                        type ResponseStream = T::WatchLayoutsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchLayoutsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Layouts>::watch_layouts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchLayoutsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -5243,6 +5483,16 @@ impl<T: layouts_server::Layouts> crate::methods::Methods for LayoutsMethods<T> {
                 "DeleteLayout" => {
                     Box::pin(async move {
                         message(service.delete_layout(decode(request)?).await?)
+                    })
+                }
+                "ListLayoutHistory" => {
+                    Box::pin(async move {
+                        message(service.list_layout_history(decode(request)?).await?)
+                    })
+                }
+                "WatchLayouts" => {
+                    Box::pin(async move {
+                        messages(service.watch_layouts(decode(request)?).await?)
                     })
                 }
                 _ => return None,

@@ -397,6 +397,397 @@ func (x *DeleteLayoutRequest) GetName() string {
 	return ""
 }
 
+type ListLayoutHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the edits of this layout. Empty for all edits.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// At most 1000. 0 means 100.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous page. Empty for the first page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLayoutHistoryRequest) Reset() {
+	*x = ListLayoutHistoryRequest{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLayoutHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLayoutHistoryRequest) ProtoMessage() {}
+
+func (x *ListLayoutHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLayoutHistoryRequest.ProtoReflect.Descriptor instead.
+func (*ListLayoutHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListLayoutHistoryRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListLayoutHistoryRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListLayoutHistoryRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListLayoutHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Edits []*LayoutEdit          `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The daemon no longer has the edits up to this revision. 0 if the daemon has all edits.
+	ForgottenThrough uint64 `protobuf:"varint,3,opt,name=forgotten_through,json=forgottenThrough,proto3" json:"forgotten_through,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListLayoutHistoryResponse) Reset() {
+	*x = ListLayoutHistoryResponse{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLayoutHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLayoutHistoryResponse) ProtoMessage() {}
+
+func (x *ListLayoutHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLayoutHistoryResponse.ProtoReflect.Descriptor instead.
+func (*ListLayoutHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListLayoutHistoryResponse) GetEdits() []*LayoutEdit {
+	if x != nil {
+		return x.Edits
+	}
+	return nil
+}
+
+func (x *ListLayoutHistoryResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListLayoutHistoryResponse) GetForgottenThrough() uint64 {
+	if x != nil {
+		return x.ForgottenThrough
+	}
+	return 0
+}
+
+// One edit of the layouts.
+type LayoutEdit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revision of the layouts after the edit. All layouts share one revision.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The time of the edit by the clock of the daemon that made it, in RFC 3339 form.
+	Time string `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// Who made the edit, as far as the daemon knows.
+	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	// "create", "use", "delete", "restore" or "migrate". "use": the daemon issued identifiers of the layout for the first
+	// time. "restore", "migrate": the store was filled from another one.
+	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
+	// The layout after the edit, or before it if it was deleted. Absent if the operation is "restore" or "migrate".
+	Layout        *Layout `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LayoutEdit) Reset() {
+	*x = LayoutEdit{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LayoutEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LayoutEdit) ProtoMessage() {}
+
+func (x *LayoutEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LayoutEdit.ProtoReflect.Descriptor instead.
+func (*LayoutEdit) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LayoutEdit) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *LayoutEdit) GetTime() string {
+	if x != nil {
+		return x.Time
+	}
+	return ""
+}
+
+func (x *LayoutEdit) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *LayoutEdit) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *LayoutEdit) GetLayout() *Layout {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+type WatchLayoutsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// To resume: the last revision that the watcher has seen. 0: start with a snapshot.
+	AfterRevision uint64 `protobuf:"varint,1,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLayoutsRequest) Reset() {
+	*x = WatchLayoutsRequest{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLayoutsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLayoutsRequest) ProtoMessage() {}
+
+func (x *WatchLayoutsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLayoutsRequest.ProtoReflect.Descriptor instead.
+func (*WatchLayoutsRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WatchLayoutsRequest) GetAfterRevision() uint64 {
+	if x != nil {
+		return x.AfterRevision
+	}
+	return 0
+}
+
+type WatchLayoutsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchLayoutsResponse_Snapshot_
+	//	*WatchLayoutsResponse_Change
+	Event         isWatchLayoutsResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLayoutsResponse) Reset() {
+	*x = WatchLayoutsResponse{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLayoutsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLayoutsResponse) ProtoMessage() {}
+
+func (x *WatchLayoutsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLayoutsResponse.ProtoReflect.Descriptor instead.
+func (*WatchLayoutsResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchLayoutsResponse) GetEvent() isWatchLayoutsResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchLayoutsResponse) GetSnapshot() *WatchLayoutsResponse_Snapshot {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLayoutsResponse_Snapshot_); ok {
+			return x.Snapshot
+		}
+	}
+	return nil
+}
+
+func (x *WatchLayoutsResponse) GetChange() *LayoutEdit {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLayoutsResponse_Change); ok {
+			return x.Change
+		}
+	}
+	return nil
+}
+
+type isWatchLayoutsResponse_Event interface {
+	isWatchLayoutsResponse_Event()
+}
+
+type WatchLayoutsResponse_Snapshot_ struct {
+	// All layouts that the caller may read. Sent first, unless the watch resumes, and again after a restore.
+	Snapshot *WatchLayoutsResponse_Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3,oneof"`
+}
+
+type WatchLayoutsResponse_Change struct {
+	// One edit.
+	Change *LayoutEdit `protobuf:"bytes,2,opt,name=change,proto3,oneof"`
+}
+
+func (*WatchLayoutsResponse_Snapshot_) isWatchLayoutsResponse_Event() {}
+
+func (*WatchLayoutsResponse_Change) isWatchLayoutsResponse_Event() {}
+
+type WatchLayoutsResponse_Snapshot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Layouts, ordered by name.
+	Layouts []*Layout `protobuf:"bytes,1,rep,name=layouts,proto3" json:"layouts,omitempty"`
+	// The revision of the layouts that the snapshot shows.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLayoutsResponse_Snapshot) Reset() {
+	*x = WatchLayoutsResponse_Snapshot{}
+	mi := &file_kent_v1_layouts_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLayoutsResponse_Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLayoutsResponse_Snapshot) ProtoMessage() {}
+
+func (x *WatchLayoutsResponse_Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_layouts_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLayoutsResponse_Snapshot.ProtoReflect.Descriptor instead.
+func (*WatchLayoutsResponse_Snapshot) Descriptor() ([]byte, []int) {
+	return file_kent_v1_layouts_proto_rawDescGZIP(), []int{10, 0}
+}
+
+func (x *WatchLayoutsResponse_Snapshot) GetLayouts() []*Layout {
+	if x != nil {
+		return x.Layouts
+	}
+	return nil
+}
+
+func (x *WatchLayoutsResponse_Snapshot) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 var File_kent_v1_layouts_proto protoreflect.FileDescriptor
 
 const file_kent_v1_layouts_proto_rawDesc = "" +
@@ -428,12 +819,39 @@ const file_kent_v1_layouts_proto_rawDesc = "" +
 	"\x13ListLayoutsResponse\x12)\n" +
 	"\alayouts\x18\x01 \x03(\v2\x0f.kent.v1.LayoutR\alayouts\")\n" +
 	"\x13DeleteLayoutRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name2\x8a\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"j\n" +
+	"\x18ListLayoutHistoryRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x9b\x01\n" +
+	"\x19ListLayoutHistoryResponse\x12)\n" +
+	"\x05edits\x18\x01 \x03(\v2\x13.kent.v1.LayoutEditR\x05edits\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12+\n" +
+	"\x11forgotten_through\x18\x03 \x01(\x04R\x10forgottenThrough\"\xa1\x01\n" +
+	"\n" +
+	"LayoutEdit\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04time\x18\x02 \x01(\tR\x04time\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x1c\n" +
+	"\toperation\x18\x04 \x01(\tR\toperation\x12'\n" +
+	"\x06layout\x18\x05 \x01(\v2\x0f.kent.v1.LayoutR\x06layout\"<\n" +
+	"\x13WatchLayoutsRequest\x12%\n" +
+	"\x0eafter_revision\x18\x01 \x01(\x04R\rafterRevision\"\xe7\x01\n" +
+	"\x14WatchLayoutsResponse\x12D\n" +
+	"\bsnapshot\x18\x01 \x01(\v2&.kent.v1.WatchLayoutsResponse.SnapshotH\x00R\bsnapshot\x12-\n" +
+	"\x06change\x18\x02 \x01(\v2\x13.kent.v1.LayoutEditH\x00R\x06change\x1aQ\n" +
+	"\bSnapshot\x12)\n" +
+	"\alayouts\x18\x01 \x03(\v2\x0f.kent.v1.LayoutR\alayouts\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevisionB\a\n" +
+	"\x05event2\xb5\x03\n" +
 	"\aLayouts\x12=\n" +
 	"\fCreateLayout\x12\x1c.kent.v1.CreateLayoutRequest\x1a\x0f.kent.v1.Layout\x127\n" +
 	"\tGetLayout\x12\x19.kent.v1.GetLayoutRequest\x1a\x0f.kent.v1.Layout\x12H\n" +
 	"\vListLayouts\x12\x1b.kent.v1.ListLayoutsRequest\x1a\x1c.kent.v1.ListLayoutsResponse\x12=\n" +
-	"\fDeleteLayout\x12\x1c.kent.v1.DeleteLayoutRequest\x1a\x0f.kent.v1.Layoutb\x06proto3"
+	"\fDeleteLayout\x12\x1c.kent.v1.DeleteLayoutRequest\x1a\x0f.kent.v1.Layout\x12Z\n" +
+	"\x11ListLayoutHistory\x12!.kent.v1.ListLayoutHistoryRequest\x1a\".kent.v1.ListLayoutHistoryResponse\x12M\n" +
+	"\fWatchLayouts\x12\x1c.kent.v1.WatchLayoutsRequest\x1a\x1d.kent.v1.WatchLayoutsResponse0\x01b\x06proto3"
 
 var (
 	file_kent_v1_layouts_proto_rawDescOnce sync.Once
@@ -447,31 +865,46 @@ func file_kent_v1_layouts_proto_rawDescGZIP() []byte {
 	return file_kent_v1_layouts_proto_rawDescData
 }
 
-var file_kent_v1_layouts_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_kent_v1_layouts_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_kent_v1_layouts_proto_goTypes = []any{
-	(*Layout)(nil),              // 0: kent.v1.Layout
-	(*CreateLayoutRequest)(nil), // 1: kent.v1.CreateLayoutRequest
-	(*GetLayoutRequest)(nil),    // 2: kent.v1.GetLayoutRequest
-	(*ListLayoutsRequest)(nil),  // 3: kent.v1.ListLayoutsRequest
-	(*ListLayoutsResponse)(nil), // 4: kent.v1.ListLayoutsResponse
-	(*DeleteLayoutRequest)(nil), // 5: kent.v1.DeleteLayoutRequest
+	(*Layout)(nil),                        // 0: kent.v1.Layout
+	(*CreateLayoutRequest)(nil),           // 1: kent.v1.CreateLayoutRequest
+	(*GetLayoutRequest)(nil),              // 2: kent.v1.GetLayoutRequest
+	(*ListLayoutsRequest)(nil),            // 3: kent.v1.ListLayoutsRequest
+	(*ListLayoutsResponse)(nil),           // 4: kent.v1.ListLayoutsResponse
+	(*DeleteLayoutRequest)(nil),           // 5: kent.v1.DeleteLayoutRequest
+	(*ListLayoutHistoryRequest)(nil),      // 6: kent.v1.ListLayoutHistoryRequest
+	(*ListLayoutHistoryResponse)(nil),     // 7: kent.v1.ListLayoutHistoryResponse
+	(*LayoutEdit)(nil),                    // 8: kent.v1.LayoutEdit
+	(*WatchLayoutsRequest)(nil),           // 9: kent.v1.WatchLayoutsRequest
+	(*WatchLayoutsResponse)(nil),          // 10: kent.v1.WatchLayoutsResponse
+	(*WatchLayoutsResponse_Snapshot)(nil), // 11: kent.v1.WatchLayoutsResponse.Snapshot
 }
 var file_kent_v1_layouts_proto_depIdxs = []int32{
-	0, // 0: kent.v1.CreateLayoutRequest.layout:type_name -> kent.v1.Layout
-	0, // 1: kent.v1.ListLayoutsResponse.layouts:type_name -> kent.v1.Layout
-	1, // 2: kent.v1.Layouts.CreateLayout:input_type -> kent.v1.CreateLayoutRequest
-	2, // 3: kent.v1.Layouts.GetLayout:input_type -> kent.v1.GetLayoutRequest
-	3, // 4: kent.v1.Layouts.ListLayouts:input_type -> kent.v1.ListLayoutsRequest
-	5, // 5: kent.v1.Layouts.DeleteLayout:input_type -> kent.v1.DeleteLayoutRequest
-	0, // 6: kent.v1.Layouts.CreateLayout:output_type -> kent.v1.Layout
-	0, // 7: kent.v1.Layouts.GetLayout:output_type -> kent.v1.Layout
-	4, // 8: kent.v1.Layouts.ListLayouts:output_type -> kent.v1.ListLayoutsResponse
-	0, // 9: kent.v1.Layouts.DeleteLayout:output_type -> kent.v1.Layout
-	6, // [6:10] is the sub-list for method output_type
-	2, // [2:6] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	0,  // 0: kent.v1.CreateLayoutRequest.layout:type_name -> kent.v1.Layout
+	0,  // 1: kent.v1.ListLayoutsResponse.layouts:type_name -> kent.v1.Layout
+	8,  // 2: kent.v1.ListLayoutHistoryResponse.edits:type_name -> kent.v1.LayoutEdit
+	0,  // 3: kent.v1.LayoutEdit.layout:type_name -> kent.v1.Layout
+	11, // 4: kent.v1.WatchLayoutsResponse.snapshot:type_name -> kent.v1.WatchLayoutsResponse.Snapshot
+	8,  // 5: kent.v1.WatchLayoutsResponse.change:type_name -> kent.v1.LayoutEdit
+	0,  // 6: kent.v1.WatchLayoutsResponse.Snapshot.layouts:type_name -> kent.v1.Layout
+	1,  // 7: kent.v1.Layouts.CreateLayout:input_type -> kent.v1.CreateLayoutRequest
+	2,  // 8: kent.v1.Layouts.GetLayout:input_type -> kent.v1.GetLayoutRequest
+	3,  // 9: kent.v1.Layouts.ListLayouts:input_type -> kent.v1.ListLayoutsRequest
+	5,  // 10: kent.v1.Layouts.DeleteLayout:input_type -> kent.v1.DeleteLayoutRequest
+	6,  // 11: kent.v1.Layouts.ListLayoutHistory:input_type -> kent.v1.ListLayoutHistoryRequest
+	9,  // 12: kent.v1.Layouts.WatchLayouts:input_type -> kent.v1.WatchLayoutsRequest
+	0,  // 13: kent.v1.Layouts.CreateLayout:output_type -> kent.v1.Layout
+	0,  // 14: kent.v1.Layouts.GetLayout:output_type -> kent.v1.Layout
+	4,  // 15: kent.v1.Layouts.ListLayouts:output_type -> kent.v1.ListLayoutsResponse
+	0,  // 16: kent.v1.Layouts.DeleteLayout:output_type -> kent.v1.Layout
+	7,  // 17: kent.v1.Layouts.ListLayoutHistory:output_type -> kent.v1.ListLayoutHistoryResponse
+	10, // 18: kent.v1.Layouts.WatchLayouts:output_type -> kent.v1.WatchLayoutsResponse
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_layouts_proto_init() }
@@ -479,13 +912,17 @@ func file_kent_v1_layouts_proto_init() {
 	if File_kent_v1_layouts_proto != nil {
 		return
 	}
+	file_kent_v1_layouts_proto_msgTypes[10].OneofWrappers = []any{
+		(*WatchLayoutsResponse_Snapshot_)(nil),
+		(*WatchLayoutsResponse_Change)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_layouts_proto_rawDesc), len(file_kent_v1_layouts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,10 +22,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Layouts_CreateLayout_FullMethodName = "/kent.v1.Layouts/CreateLayout"
-	Layouts_GetLayout_FullMethodName    = "/kent.v1.Layouts/GetLayout"
-	Layouts_ListLayouts_FullMethodName  = "/kent.v1.Layouts/ListLayouts"
-	Layouts_DeleteLayout_FullMethodName = "/kent.v1.Layouts/DeleteLayout"
+	Layouts_CreateLayout_FullMethodName      = "/kent.v1.Layouts/CreateLayout"
+	Layouts_GetLayout_FullMethodName         = "/kent.v1.Layouts/GetLayout"
+	Layouts_ListLayouts_FullMethodName       = "/kent.v1.Layouts/ListLayouts"
+	Layouts_DeleteLayout_FullMethodName      = "/kent.v1.Layouts/DeleteLayout"
+	Layouts_ListLayoutHistory_FullMethodName = "/kent.v1.Layouts/ListLayoutHistory"
+	Layouts_WatchLayouts_FullMethodName      = "/kent.v1.Layouts/WatchLayouts"
 )
 
 // LayoutsClient is the client API for Layouts service.
@@ -41,6 +43,11 @@ type LayoutsClient interface {
 	// Deletes a layout from which nothing was ever issued. All other layouts are kept forever, because their identifiers
 	// must never be issued again.
 	DeleteLayout(ctx context.Context, in *DeleteLayoutRequest, opts ...grpc.CallOption) (*Layout, error)
+	// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+	ListLayoutHistory(ctx context.Context, in *ListLayoutHistoryRequest, opts ...grpc.CallOption) (*ListLayoutHistoryResponse, error)
+	// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+	// that was received.
+	WatchLayouts(ctx context.Context, in *WatchLayoutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLayoutsResponse], error)
 }
 
 type layoutsClient struct {
@@ -91,6 +98,35 @@ func (c *layoutsClient) DeleteLayout(ctx context.Context, in *DeleteLayoutReques
 	return out, nil
 }
 
+func (c *layoutsClient) ListLayoutHistory(ctx context.Context, in *ListLayoutHistoryRequest, opts ...grpc.CallOption) (*ListLayoutHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLayoutHistoryResponse)
+	err := c.cc.Invoke(ctx, Layouts_ListLayoutHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *layoutsClient) WatchLayouts(ctx context.Context, in *WatchLayoutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLayoutsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Layouts_ServiceDesc.Streams[0], Layouts_WatchLayouts_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchLayoutsRequest, WatchLayoutsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Layouts_WatchLayoutsClient = grpc.ServerStreamingClient[WatchLayoutsResponse]
+
 // LayoutsServer is the server API for Layouts service.
 // All implementations must embed UnimplementedLayoutsServer
 // for forward compatibility.
@@ -104,6 +140,11 @@ type LayoutsServer interface {
 	// Deletes a layout from which nothing was ever issued. All other layouts are kept forever, because their identifiers
 	// must never be issued again.
 	DeleteLayout(context.Context, *DeleteLayoutRequest) (*Layout, error)
+	// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+	ListLayoutHistory(context.Context, *ListLayoutHistoryRequest) (*ListLayoutHistoryResponse, error)
+	// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+	// that was received.
+	WatchLayouts(*WatchLayoutsRequest, grpc.ServerStreamingServer[WatchLayoutsResponse]) error
 	mustEmbedUnimplementedLayoutsServer()
 }
 
@@ -125,6 +166,12 @@ func (UnimplementedLayoutsServer) ListLayouts(context.Context, *ListLayoutsReque
 }
 func (UnimplementedLayoutsServer) DeleteLayout(context.Context, *DeleteLayoutRequest) (*Layout, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteLayout not implemented")
+}
+func (UnimplementedLayoutsServer) ListLayoutHistory(context.Context, *ListLayoutHistoryRequest) (*ListLayoutHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLayoutHistory not implemented")
+}
+func (UnimplementedLayoutsServer) WatchLayouts(*WatchLayoutsRequest, grpc.ServerStreamingServer[WatchLayoutsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchLayouts not implemented")
 }
 func (UnimplementedLayoutsServer) mustEmbedUnimplementedLayoutsServer() {}
 func (UnimplementedLayoutsServer) testEmbeddedByValue()                 {}
@@ -219,6 +266,35 @@ func _Layouts_DeleteLayout_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Layouts_ListLayoutHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLayoutHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LayoutsServer).ListLayoutHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Layouts_ListLayoutHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LayoutsServer).ListLayoutHistory(ctx, req.(*ListLayoutHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Layouts_WatchLayouts_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchLayoutsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LayoutsServer).WatchLayouts(m, &grpc.GenericServerStream[WatchLayoutsRequest, WatchLayoutsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Layouts_WatchLayoutsServer = grpc.ServerStreamingServer[WatchLayoutsResponse]
+
 // Layouts_ServiceDesc is the grpc.ServiceDesc for Layouts service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,7 +318,17 @@ var Layouts_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "DeleteLayout",
 			Handler:    _Layouts_DeleteLayout_Handler,
 		},
+		{
+			MethodName: "ListLayoutHistory",
+			Handler:    _Layouts_ListLayoutHistory_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchLayouts",
+			Handler:       _Layouts_WatchLayouts_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "kent/v1/layouts.proto",
 }

@@ -1,12 +1,13 @@
 //! `Layouts`: custom layouts.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
+use futures_util::Stream;
 use kent_access::{Action, Target};
 use kent_engine::{
     audit::{Event, Outcome},
     auth::Caller,
-    engine::Engine,
+    engine::{Engine, WATCHERS_MAX},
     error::LayoutError,
     grant::{LayoutGrants, ListedLayout},
     status,
@@ -14,15 +15,22 @@ use kent_engine::{
 use kent_ids::UnixNanos;
 use kent_proto::{
     model::{self, Invalid, LayoutInput},
+    stored::{LayoutChange, LayoutEdit},
     v1::{
-        self, CreateLayoutRequest, DeleteLayoutRequest, GetLayoutRequest, ListLayoutsRequest, ListLayoutsResponse,
+        self, CreateLayoutRequest, DeleteLayoutRequest, GetLayoutRequest, ListLayoutHistoryRequest,
+        ListLayoutHistoryResponse, ListLayoutsRequest, ListLayoutsResponse, WatchLayoutsRequest, WatchLayoutsResponse,
         layouts_server::Layouts,
+        watch_layouts_response::{Event as Watched, Snapshot},
     },
 };
-use kent_transport::callers::{Author, author, caller};
+use kent_transport::callers::{Author, Session, author, caller};
+use tokio::select;
 use tonic::{Request, Response, Status};
 
-use super::audited::record;
+use super::{
+    audited::record,
+    watcher::{self, End, Events},
+};
 
 /// The `Layouts` service.
 #[derive(Debug)]
@@ -96,16 +104,133 @@ impl Layouts for LayoutsService {
     }
 
     async fn delete_layout(&self, request: Request<DeleteLayoutRequest>) -> Result<Response<v1::Layout>, Status> {
-        let Author { caller, by, .. } = author(&self.engine, &request)?;
+        let author = author(&self.engine, &request)?;
+        let described = author.describe();
+        let Author { caller, by, .. } = author;
         let (name, layouts, now) = (request.into_inner().name, self.layouts().clone(), self.now());
         let deleted = async {
             check(&caller, Action::Edit, &name)?;
             let name = model::layout_name("name", &name)?;
-            self.change(async move { layouts.delete(&name, now).await }).await
+            self.change(async move { layouts.delete(&name, (described, now)).await }).await
         };
         let deleted = deleted.await.map_err(|error| status::from_layout(&error));
         record(Event::new("layout.delete", &by, resource(&name)), &deleted, Outcome::Done);
         Ok(Response::new(message(&deleted?)))
+    }
+
+    async fn list_layout_history(
+        &self,
+        request: Request<ListLayoutHistoryRequest>,
+    ) -> Result<Response<ListLayoutHistoryResponse>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let ListLayoutHistoryRequest { name, page_size, page_token } = request.into_inner();
+        if !name.is_empty() {
+            check(&caller, Action::Read, &name).map_err(|error| status::from_layout(&error))?;
+        }
+        let page = model::parse_page(page_size, &page_token).map_err(|invalid| status::from_invalid(&invalid))?;
+        let before = page.after.map_or(u64::MAX, |after| after.parse().unwrap_or(0));
+        let kept = self.layouts().edits().await.map_err(|failure| status::from_read(&failure))?;
+        let forgotten_through = kept.first().map_or(0, |(_, oldest)| oldest.follows);
+        let is_asked = |edit: &LayoutEdit| match &edit.change {
+            LayoutChange::One { name: edited, .. } => {
+                (name.is_empty() || name == *edited) && caller.may(Action::Read, Target::Layout(edited))
+            }
+            LayoutChange::All { .. } => true,
+        };
+        let asked = kept.iter().rev().filter(|(revision, edit)| *revision < before && is_asked(edit));
+        let mut edits: Vec<_> =
+            asked.take(page.size + 1).map(|(revision, edit)| edit_message(*revision, edit, self.now())).collect();
+        let more = edits.len() > page.size;
+        edits.truncate(page.size);
+        let last = edits.last().filter(|_| more);
+        let next_page_token = last.map(|edit| model::page_token(&edit.revision.to_string())).unwrap_or_default();
+        Ok(Response::new(ListLayoutHistoryResponse { edits, next_page_token, forgotten_through }))
+    }
+
+    type WatchLayoutsStream = Pin<Box<dyn Stream<Item = Result<WatchLayoutsResponse, Status>> + Send>>;
+
+    async fn watch_layouts(
+        &self,
+        request: Request<WatchLayoutsRequest>,
+    ) -> Result<Response<Self::WatchLayoutsStream>, Status> {
+        let session = Session::begin(&self.engine, &request)?;
+        let after = request.into_inner().after_revision;
+        if after > 0 {
+            // The watcher learns at once if it cannot resume.
+            self.layouts().edits_after(after).await.map_err(|error| status::from_layout(&error))?;
+        }
+        let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchLayouts", WATCHERS_MAX))?;
+        let (service, caller) = (Self::new(self.engine.clone()), session.clone());
+        let run = |events| async move { Watcher { service, session: caller, events }.run(after).await };
+        // A caller that may read no layout gets no events.
+        Ok(Response::new(Box::pin(watcher::watch(self.engine.clone(), (session, watching), |_| Ok(()), run))))
+    }
+}
+
+/// A call of `WatchLayouts`.
+struct Watcher {
+    service: LayoutsService,
+    session: Session,
+    events: Events<WatchLayoutsResponse>,
+}
+
+impl Watcher {
+    async fn run(mut self, after: u64) -> Result<(), End> {
+        let layouts = self.service.layouts().clone();
+        let mut edited = layouts.edited();
+        let mut seen = if after == 0 { self.send_snapshot().await? } else { after };
+        let draining = self.service.engine.draining().clone();
+        loop {
+            edited.mark_unchanged();
+            let edits = layouts.edits_after(seen).await.map_err(|error| status::from_layout(&error))?;
+            for (revision, edit) in edits {
+                if matches!(edit.change, LayoutChange::All { .. }) {
+                    seen = self.send_snapshot().await?;
+                    break;
+                }
+                self.send_edit(revision, &edit, seen).await?;
+                seen = revision;
+            }
+            select! {
+                biased;
+                changed = edited.changed() => changed.map_err(|_| End::Gone)?,
+                () = self.events.closed() => return Err(End::Gone),
+                () = draining.cancelled() => return Err(End::Gone),
+            }
+        }
+    }
+
+    /// Sends the layouts that the caller may read. Returns their revision.
+    async fn send_snapshot(&mut self) -> Result<u64, End> {
+        let listed = self.service.layouts().snapshot(self.service.now()).await;
+        let (listed, revision) = listed.map_err(|error| status::from_layout(&error))?;
+        let caller = self.caller()?;
+        let readable = listed.iter().filter(|listed| caller.may(Action::Read, Target::Layout(&listed.name)));
+        let snapshot = Snapshot { layouts: readable.map(message).collect(), revision };
+        self.send(Watched::Snapshot(snapshot), 0).await?;
+        Ok(revision)
+    }
+
+    async fn send_edit(&mut self, revision: u64, edit: &LayoutEdit, seen: u64) -> Result<(), End> {
+        let is_readable = match &edit.change {
+            LayoutChange::One { name, .. } => self.caller()?.may(Action::Read, Target::Layout(name)),
+            LayoutChange::All { .. } => true,
+        };
+        match is_readable {
+            true => self.send(Watched::Change(edit_message(revision, edit, self.service.now())), seen).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the caller with its current rights.
+    fn caller(&mut self) -> Result<&Caller, End> {
+        let renewed = self.session.renew(self.service.engine.clock().steady());
+        renewed.map_err(|denied| status::from_denied(&denied))?;
+        Ok(self.session.caller())
+    }
+
+    async fn send(&self, event: Watched, seen: u64) -> Result<(), End> {
+        self.events.send(WatchLayoutsResponse { event: Some(event) }, seen).await
     }
 }
 
@@ -119,6 +244,19 @@ fn check(caller: &Caller, action: Action, name: &str) -> Result<(), LayoutError>
 
 fn resource(name: &str) -> String {
     format!("layout:{}", name.chars().take(kent_ids::MAX_NAME_LEN).collect::<String>())
+}
+
+/// Builds the API message of an edit. The layout in it shows what it can issue from now on.
+fn edit_message(revision: u64, edit: &LayoutEdit, now: UnixNanos) -> v1::LayoutEdit {
+    let (operation, layout) = match &edit.change {
+        LayoutChange::One { operation, name, layout } => {
+            let safe = layout.layout.check(0, now).ok();
+            (operation.token().to_owned(), Some(model::layout(name, layout, safe.as_ref())))
+        }
+        LayoutChange::All { operation } => (operation.clone(), None),
+    };
+    let time = UnixNanos::new(edit.unix_nanos.into()).rfc3339(3).unwrap_or_default();
+    v1::LayoutEdit { revision, time, principal: edit.principal.clone(), operation, layout }
 }
 
 fn message(listed: &ListedLayout) -> v1::Layout {

@@ -6,10 +6,10 @@
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow,
 //! or too far behind, gets an error with the revision after which to resume.
 
-use std::{future, sync::Arc, time::Duration};
+use std::{future, sync::Arc};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, future::select_all};
+use futures_util::{Stream, future::select_all};
 use kent_access::{Action, Target};
 use kent_engine::{
     auth::Caller,
@@ -31,31 +31,18 @@ use kent_proto::{
 };
 use kent_regions::{Change, Region, Revision, Table};
 use kent_transport::callers::Session;
-use tokio::{
-    select,
-    sync::{OwnedSemaphorePermit, mpsc, watch::Receiver},
-};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::{OwnedSemaphorePermit, watch::Receiver};
 use tonic::Status;
 
-use super::sealed::sealed_by;
+use super::{
+    sealed::sealed_by,
+    watcher::{self, End, Events},
+};
 
 /// The number of regions in one message of a snapshot.
 const SNAPSHOT_REGIONS: usize = 500;
-/// The maximum number of messages that wait for a watcher.
-const WAITING_MAX: usize = 16;
-/// The longest time that a watcher may take to accept a message.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of revisions that a watcher may be behind; beyond that a new snapshot is faster.
 const BEHIND_MAX: u64 = 100_000;
-
-/// Why a watch ends.
-enum End {
-    /// The watcher has disconnected, or the daemon is stopping.
-    Gone,
-    /// The watcher gets this status.
-    Status(Box<Status>),
-}
 
 /// What a watcher gets first.
 #[derive(Clone, Copy, Debug)]
@@ -108,29 +95,14 @@ pub(super) fn watch(
     (space, after): (Arc<Space>, Option<Revision>),
     (session, watching): (Session, Arc<OwnedSemaphorePermit>),
 ) -> impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static {
-    let (name, (sender, receiver)) = (space.name(), mpsc::channel(WAITING_MAX));
-    let tasks = engine.tasks().clone();
-    let draining = engine.draining().clone().cancelled_owned();
-    tasks.spawn_work(async move {
-        let _watching = watching;
-        let key = space.key().to_owned();
-        let with_key = session.caller().may(Action::Lease, Target::Table { space: &key });
-        let caller = session.caller().clone();
-        let lost = session.lost(engine.clone(), move |caller| {
-            caller.check(Action::Read, Target::Table { space: &key }, || (&name, ""))
-        });
-        let watcher = Watcher { engine, space, caller, with_key, sender: sender.clone() };
-        let ended = select! {
-            biased;
-            denied = lost => Err(End::Status(Box::new(status::from_denied(&denied)))),
-            ended = watcher.run(after) => ended,
-        };
-        if let Err(End::Status(status)) = ended {
-            // OK because a watcher that has disconnected needs no status.
-            let _ = sender.send_timeout(Err(*status), SEND_TIMEOUT).await;
-        }
-    });
-    ReceiverStream::new(receiver).take_until(draining)
+    let (name, key) = (space.name(), space.key().to_owned());
+    let caller = session.caller().clone();
+    let with_key = caller.may(Action::Lease, Target::Table { space: &key });
+    let is_allowed = move |caller: &Caller| caller.check(Action::Read, Target::Table { space: &key }, || (&name, ""));
+    let running = engine.clone();
+    watcher::watch(running, (session, watching), is_allowed, move |events| async move {
+        Watcher { engine, space, caller, with_key, events }.run(after).await
+    })
 }
 
 struct Watcher {
@@ -140,7 +112,7 @@ struct Watcher {
     /// Whether the caller may see the key of the scrambled orders. A caller that may lease may see it, because leases
     /// contain it.
     with_key: bool,
-    sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
+    events: Events<WatchTableResponse>,
 }
 
 impl Watcher {
@@ -157,7 +129,7 @@ impl Watcher {
             let present = *newest.borrow_and_update();
             if present.0.saturating_sub(seen.0) > BEHIND_MAX {
                 // A watcher that resumed after its current revision would be just as far behind.
-                return Err(End::Status(Box::new(status::watcher_too_slow(0))));
+                return Err(status::watcher_too_slow(0).into());
             }
             while seen < present {
                 self.send_change(seen.next(), seen).await?;
@@ -173,7 +145,7 @@ impl Watcher {
                 biased;
                 changed = newest.changed() => changed.map_err(|_| End::Gone)?,
                 () = any_changed(&mut around) => {}
-                () = self.sender.closed() => return Err(End::Gone),
+                () = self.events.closed() => return Err(End::Gone),
                 () = draining.cancelled() => return Err(End::Gone),
             }
         }
@@ -226,19 +198,13 @@ impl Watcher {
             };
             Ok(Some(entry))
         };
-        let entry = read.await.map_err(|none: HistoryError| End::Status(Box::new(status::from_history(&none))))?;
-        let entry = entry.ok_or_else(|| End::Status(Box::new(status::watcher_too_slow(0))))?;
+        let entry = read.await.map_err(|none: HistoryError| status::from_history(&none))?;
+        let entry = entry.ok_or_else(|| status::watcher_too_slow(0))?;
         self.send(Event::Change(message(&self.space, &self.space.name(), revision, &entry)), seen).await
     }
 
     async fn send(&self, event: Event, seen: Revision) -> Result<(), End> {
-        match self.sender.send_timeout(Ok(WatchTableResponse { event: Some(event) }), SEND_TIMEOUT).await {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(End::Gone),
-            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                Err(End::Status(Box::new(status::watcher_too_slow(seen.0))))
-            }
-        }
+        self.events.send(WatchTableResponse { event: Some(event) }, seen.0).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Custom layouts: presets and layouts drawn at random survive `kill -9`, and an independent decoder reads them.
 
+mod history;
+
 use std::{
     collections::HashSet,
     time::{Duration, UNIX_EPOCH},

@@ -6,9 +6,9 @@ use kent_ids::{
     layout::{FieldKind, Layout, LayoutError, LayoutField, Preset, Spelling, SpellingError},
 };
 
-use super::value::parse_layout_name;
+use super::value::{parse_layout_name, parse_positive, parse_revision_or_0};
 
-/// Create, list, show or delete custom layouts: identifiers whose fields you choose.
+/// Create, list, show, watch or delete custom layouts: identifiers whose fields you choose.
 ///
 /// A layout is a source: kent alloc layout:NAME. Its identifiers have up to 128 bits, in fields such as a time, the slot
 /// of the daemon and a counter. Presets have the fields of well-known generators, such as Snowflake or ULID.
@@ -33,6 +33,25 @@ pub(crate) enum LayoutCommand {
         /// The name of the layout.
         #[arg(value_parser = parse_layout_name)]
         name: String,
+    },
+    /// Show the edits of a layout, or of all layouts: time, author and fields, newest first.
+    ///
+    /// The daemon keeps the last 1000 edits. The operation `use` means that identifiers were issued for the first time.
+    #[command(after_help = "Examples:\n  kent layout history\n  kent layout history orders -n 5")]
+    History(LayoutHistoryArgs),
+    /// Print every edit of a layout as it happens, until Ctrl-C.
+    #[command(after_help = "Examples:\n  kent layout watch\n  kent layout watch --after 12 --json")]
+    Watch {
+        /// Resume after this revision. By default, print the current layouts first.
+        #[arg(
+            long,
+            value_name = "REVISION",
+            default_value = "0",
+            hide_default_value = true,
+            value_parser = parse_revision_or_0,
+            allow_negative_numbers = true
+        )]
+        after: u64,
     },
     /// List the presets: the layouts of well-known projects. Needs no daemon.
     #[command(after_help = "Example:\n  kent layout presets")]
@@ -94,6 +113,16 @@ pub(crate) struct LayoutCreateArgs {
     /// Check the layout and show what it could issue, but do not create it.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LayoutHistoryArgs {
+    /// The name of the layout.
+    #[arg(value_parser = parse_layout_name)]
+    pub(crate) name: Option<String>,
+    /// Show at most N edits.
+    #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive, allow_negative_numbers = true)]
+    pub(crate) limit: u32,
 }
 
 fn parse_fields(text: &str) -> Result<Layout, String> {

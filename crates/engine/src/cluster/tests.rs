@@ -63,7 +63,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     let engine = Engine::load(environment, settings, place, &tasks).await.expect("it starts");
     let cluster = engine.cluster().expect("replicas share the store").clone();
 
-    let [spaces, access, counters, turns, present] = [(); 5].map(|()| Arc::<AtomicU32>::default());
+    let [spaces, access, counters, turns, layouts, present] = [(); 6].map(|()| Arc::<AtomicU32>::default());
     let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
     // Reconnecting takes longer than the intervals between the other watches' changes.
     let watches = Watches {
@@ -71,6 +71,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
         access: watch(1, &access),
         counters: watch(1, &counters),
         turns: watch(1, &turns),
+        layouts: watch(1, &layouts),
         present: watch(1, &present),
     };
     let stop = CancellationToken::new();
@@ -80,7 +81,8 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     }
     stop.cancel();
     following.await.expect("it ends");
-    let changes = [&spaces, &access, &counters, &turns, &present].map(|returned| returned.load(Ordering::Relaxed));
+    let changes =
+        [&spaces, &access, &counters, &turns, &layouts, &present].map(|returned| returned.load(Ordering::Relaxed));
     assert!(!changes.contains(&0), "each watch returns changes: {changes:?}");
     tasks.stop().await;
 }

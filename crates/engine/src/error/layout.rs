@@ -47,6 +47,20 @@ pub enum LayoutError {
         /// The name.
         name: String,
     },
+    /// The layouts have not reached this revision.
+    #[error("must be 0 to {present}, the current revision of the layouts")]
+    Future {
+        /// The current revision.
+        present: u64,
+    },
+    /// The edits after this revision are no longer kept.
+    #[error(
+        "the daemon no longer has all edits of layouts after revision {after}: start again with a snapshot (after_revision 0)"
+    )]
+    Forgotten {
+        /// The revision.
+        after: u64,
+    },
     /// There are too many layouts.
     #[error("there are {}, which is the maximum", counted(max, "layout"))]
     TooMany {

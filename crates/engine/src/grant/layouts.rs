@@ -16,9 +16,10 @@ use kent_ids::{
 };
 use kent_proto::{
     model::{AllocateInput, Encoding, Invalid, LayoutInput},
-    stored::{self, StoredLayout},
+    stored::{self, LayoutChange, LayoutOperation, StoredLayout},
 };
 use kent_store::{CommitError, Committed, Store, Txn, Version};
+use tokio::sync::{Mutex, watch};
 use tracing::info;
 
 use super::check_max;
@@ -27,6 +28,8 @@ use crate::{
     issuing::timed::UsedLayout,
     records::{failure::StoreFailure, keys},
 };
+
+mod history;
 
 /// Creates layouts, and keeps those in memory from which this daemon grants.
 #[derive(Clone, Debug)]
@@ -37,6 +40,10 @@ pub struct LayoutGrants {
     founded: Version,
     /// The layouts that are marked as used in the store, by name.
     used: Arc<RwLock<BTreeMap<String, Arc<UsedLayout>>>>,
+    /// Held while this daemon commits an edit, because each edit rewrites the revision of all layouts.
+    editing: Arc<Mutex<()>>,
+    /// Notified after each edit, also of another replica.
+    edited: watch::Sender<()>,
 }
 
 /// A layout, as operators see it.
@@ -58,10 +65,15 @@ const LAYOUTS_MAX: usize = 256;
 const ATTEMPTS: u32 = 16;
 
 impl LayoutGrants {
-    /// Checks that the records of all layouts are readable. Starts with no layout in memory.
-    pub(crate) async fn load(store: Arc<dyn Store>, founded: Version) -> Result<Self, StoreFailure> {
-        let grants = Self { store, founded, used: Arc::default() };
+    /// Checks that the records of all layouts and of their edits are readable. Starts with no layout in memory.
+    pub(crate) async fn load(
+        store: Arc<dyn Store>,
+        founded: Version,
+        edited: watch::Sender<()>,
+    ) -> Result<Self, StoreFailure> {
+        let grants = Self { store, founded, used: Arc::default(), editing: Arc::default(), edited };
         grants.read_all().await?;
+        grants.edits().await?;
         Ok(grants)
     }
 
@@ -75,8 +87,8 @@ impl LayoutGrants {
     pub(super) async fn open(
         self,
         name: String,
-        request: AllocateInput,
-        packed_bytes: u64,
+        (request, packed_bytes): (AllocateInput, u64),
+        by: (String, UnixNanos),
     ) -> Result<(), AllocateError> {
         for _ in 0..ATTEMPTS {
             let Some((stored, version)) = self.read(&name).await? else {
@@ -88,7 +100,8 @@ impl LayoutGrants {
             }
             check(&request, &stored.layout, packed_bytes)?;
             // Commit, then read again: if the answer was lost, the record tells whether the mark is there.
-            self.put(&name, version, &StoredLayout { used: true, ..stored }).await?;
+            let used = StoredLayout { used: true, ..stored };
+            self.put(&name, version, (LayoutOperation::Use, used), by.clone()).await?;
         }
         Err(AllocateError::Contended { attempts: ATTEMPTS })
     }
@@ -103,7 +116,8 @@ impl LayoutGrants {
         let in_use = self.slots_in_use(now).await?;
         let safe = layout.check(in_use, now);
         let created_ms = i64::try_from(now.get() / 1_000_000).unwrap_or(i64::MAX);
-        let new = StoredLayout { layout, spelling, description, created_by: author, created_ms, used: false };
+        let created_by = author.clone();
+        let new = StoredLayout { layout, spelling, description, created_by, created_ms, used: false };
         for _ in 0..ATTEMPTS {
             if let Some((stored, _)) = self.read(&name).await? {
                 let is_same = (&stored.layout, &stored.spelling) == (&new.layout, &new.spelling);
@@ -119,7 +133,8 @@ impl LayoutGrants {
             if self.read_all().await?.len() >= LAYOUTS_MAX {
                 return Err(LayoutError::TooMany { max: LAYOUTS_MAX });
             }
-            if validate_only || self.put(&name, Version::ABSENT, &new).await? {
+            let by = (author.clone(), now);
+            if validate_only || self.put(&name, Version::ABSENT, (LayoutOperation::Create, new.clone()), by).await? {
                 if !validate_only {
                     info!(layout = name, fields = %new.layout, "layout created");
                 }
@@ -130,7 +145,7 @@ impl LayoutGrants {
     }
 
     /// Deletes a layout from which nothing was issued.
-    pub async fn delete(&self, name: &str, now: UnixNanos) -> Result<ListedLayout, LayoutError> {
+    pub async fn delete(&self, name: &str, (author, now): (String, UnixNanos)) -> Result<ListedLayout, LayoutError> {
         let mut tried: Option<(ListedLayout, Version)> = None;
         for _ in 0..ATTEMPTS {
             let read = self.read(name).await?;
@@ -146,12 +161,15 @@ impl LayoutGrants {
                 return Err(LayoutError::Used { name: name.to_owned() });
             }
             let key = keys::layout(name);
-            let commit = self.commit(Txn::new().expect(key.clone(), version).delete(key)).await;
+            let txn = Txn::new().expect(key.clone(), version).delete(key);
+            let (operation, name, layout) = (LayoutOperation::Delete, name.to_owned(), Box::new(stored.clone()));
+            let deleted = LayoutChange::One { operation, name: name.clone(), layout };
+            let commit = self.commit(txn, deleted, (author.clone(), now)).await?;
             let safe = stored.layout.check(0, now).ok();
-            let listed = ListedLayout { name: name.to_owned(), stored, safe };
+            let listed = ListedLayout { name, stored, safe };
             match commit {
                 Ok(_) => {
-                    info!(layout = name, "layout deleted");
+                    info!(layout = listed.name, "layout deleted");
                     return Ok(listed);
                 }
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
@@ -212,12 +230,19 @@ impl LayoutGrants {
         Ok(all)
     }
 
-    /// Writes the record of a layout. Returns false if another daemon changed the record first, or if the outcome is
+    /// Writes the record of a layout. Returns false if another daemon changed a layout first, or if the outcome is
     /// unknown. The caller then reads the record again.
-    async fn put(&self, name: &str, version: Version, stored: &StoredLayout) -> Result<bool, StoreFailure> {
+    async fn put(
+        &self,
+        name: &str,
+        version: Version,
+        (operation, layout): (LayoutOperation, StoredLayout),
+        by: (String, UnixNanos),
+    ) -> Result<bool, StoreFailure> {
         let key = keys::layout(name);
-        let txn = Txn::new().expect(key.clone(), version).put(key, stored::encode_layout(stored));
-        match self.commit(txn).await {
+        let txn = Txn::new().expect(key.clone(), version).put(key, stored::encode_layout(&layout));
+        let change = LayoutChange::One { operation, name: name.to_owned(), layout: Box::new(layout) };
+        match self.commit(txn, change, by).await? {
             Ok(_) => Ok(true),
             Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(StoreFailure::other_store()),
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => Ok(false),
@@ -225,8 +250,18 @@ impl LayoutGrants {
         }
     }
 
-    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
-        self.store.commit(txn.expect(keys::CLUSTER, self.founded)).await
+    /// Commits an edit, unless the record of the revision cannot be read.
+    async fn commit(
+        &self,
+        txn: Txn,
+        change: LayoutChange,
+        by: (String, UnixNanos),
+    ) -> Result<Result<Committed, CommitError>, StoreFailure> {
+        let _editing = self.editing.lock().await;
+        let txn = self.record(txn, change, by).await?;
+        let committed = self.store.commit(txn.expect(keys::CLUSTER, self.founded)).await;
+        self.edited.send_replace(());
+        Ok(committed)
     }
 
     fn insert(&self, name: String, stored: StoredLayout) {

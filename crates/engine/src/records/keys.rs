@@ -126,6 +126,22 @@ pub(crate) fn parse_layout(key: &Key) -> Result<&str, Malformed> {
     name.ok_or(Malformed { what: "the name of a layout" })
 }
 
+/// The revision of the layouts. Every edit of a layout rewrites this record.
+pub const LAYOUTS_REVISION: Key = Key::from_static("layouts");
+/// All edits of layouts, oldest first.
+pub const LAYOUT_EDITS: Key = Key::from_static("layouts/");
+
+/// The record of an edit of a layout.
+pub fn layout_edit(revision: u64) -> Key {
+    valid(format!("{LAYOUT_EDITS}{revision:016x}"))
+}
+
+/// Parses the revision from a key that begins with [`LAYOUT_EDITS`].
+pub(crate) fn parse_layout_edit(key: &Key) -> Result<u64, Malformed> {
+    let digits = key.as_str().strip_prefix(LAYOUT_EDITS.as_str()).unwrap_or_default();
+    u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the key of the record of an edit of a layout" })
+}
+
 /// All series that are listed.
 pub(crate) const LISTED_SERIES: Key = Key::from_static("listed/");
 /// The number of listed series.

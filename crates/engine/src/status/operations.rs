@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use kent_issue::BadFloor;
+use kent_proto::model::Invalid;
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 use super::{
-    Outcome, RETRY_AFTER, from_denied, from_invalid, from_store, not_found, passing, precondition, with_reason,
+    Outcome, RETRY_AFTER, from_denied, from_invalid, from_store, not_found, passing, precondition, reason, with_reason,
 };
 use crate::{
     access::AccessError,
@@ -64,6 +66,11 @@ pub fn from_layout(error: &LayoutError) -> Status {
         LayoutError::Exists { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         LayoutError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),
         LayoutError::Used { name } => precondition("LAYOUT_USED", name, message),
+        LayoutError::Future { .. } => from_invalid(&Invalid::new("after_revision", message)),
+        LayoutError::Forgotten { .. } => {
+            let facts = [("resume_after", "0")];
+            Status::with_error_details(Code::OutOfRange, message, reason("REVISION_FORGOTTEN", facts))
+        }
         LayoutError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_LAYOUTS", message),
         LayoutError::Store(failure) => from_store(failure, message, Outcome::Unknown),
         LayoutError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),

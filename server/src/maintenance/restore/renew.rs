@@ -9,7 +9,9 @@ use kent_engine::{
 };
 use kent_ids::{Slot, SlotEpoch, Source, UnixNanos};
 use kent_issue::{Forgotten, HolderId, SlotRecord, series_pace};
-use kent_proto::stored::{self, Counter, HistoryEntry, Malformed, Restored, SpaceFacts, StoredLayout};
+use kent_proto::stored::{
+    self, Counter, HistoryEntry, LayoutChange, LayoutEdit, Malformed, Restored, SpaceFacts, StoredLayout,
+};
 use kent_regions::{Change, Count, Kind, Order, Region, RegionNumber, Revision};
 use kent_store::Key;
 
@@ -52,6 +54,7 @@ impl Restore {
         restore.records.remove(&keys::IN_FORCE);
         restore.move_series(copy)?;
         restore.mark_layouts(copy).map_err(StoreFailure::from)?;
+        restore.add_layouts_edit(copy).map_err(StoreFailure::from)?;
         let spaces: Vec<(Key, Vec<u8>)> = restore.with_prefix(&keys::SPACES);
         let mut names = BTreeMap::new();
         for (key, value) in spaces {
@@ -117,6 +120,22 @@ impl Restore {
             self.records.insert(key, stored::encode_layout(&stored));
             self.used_layouts += 1;
         }
+        Ok(())
+    }
+
+    /// Adds this operation to the history of the layouts. The revision moves, because edits since the backup were lost.
+    fn add_layouts_edit(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
+        let known =
+            self.records.get(&keys::LAYOUTS_REVISION).map(|record| stored::decode_layouts(record)).transpose()?;
+        let (before, after) = (known.unwrap_or(0), advanced(known.unwrap_or(0), copy.now));
+        let edit = LayoutEdit {
+            change: LayoutChange::All { operation: copy.operation.to_owned() },
+            principal: format!("kentd {}", copy.operation),
+            unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
+            follows: before,
+        };
+        self.records.insert(keys::layout_edit(after), stored::encode_layout_edit(&edit));
+        self.records.insert(keys::LAYOUTS_REVISION, stored::encode_layouts(after));
         Ok(())
     }
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15kent/v1/layouts.proto\x12\x07kent.v1\"\xf0\x01\n\x06Layout\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x0c\n\x04\x62its\x18\x05 \x01(\r\x12\x0c\n\x04used\x18\x06 \x01(\x08\x12\x12\n\ncreated_by\x18\x07 \x01(\t\x12\x17\n\x0f\x63reated_unix_ms\x18\x08 \x01(\x03\x12\x12\n\nper_second\x18\t \x01(\t\x12\r\n\x05slots\x18\n \x01(\r\x12\x18\n\x10\x65nd_unix_seconds\x18\x0b \x01(\x03\x12\r\n\x05order\x18\x0c \x01(\t\x12\x10\n\x08tag_bits\x18\r \x01(\r\"M\n\x13\x43reateLayoutRequest\x12\x1f\n\x06layout\x18\x01 \x01(\x0b\x32\x0f.kent.v1.Layout\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\" \n\x10GetLayoutRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12ListLayoutsRequest\"7\n\x13ListLayoutsResponse\x12 \n\x07layouts\x18\x01 \x03(\x0b\x32\x0f.kent.v1.Layout\"#\n\x13\x44\x65leteLayoutRequest\x12\x0c\n\x04name\x18\x01 \x01(\t2\x8a\x02\n\x07Layouts\x12=\n\x0c\x43reateLayout\x12\x1c.kent.v1.CreateLayoutRequest\x1a\x0f.kent.v1.Layout\x12\x37\n\tGetLayout\x12\x19.kent.v1.GetLayoutRequest\x1a\x0f.kent.v1.Layout\x12H\n\x0bListLayouts\x12\x1b.kent.v1.ListLayoutsRequest\x1a\x1c.kent.v1.ListLayoutsResponse\x12=\n\x0c\x44\x65leteLayout\x12\x1c.kent.v1.DeleteLayoutRequest\x1a\x0f.kent.v1.Layoutb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15kent/v1/layouts.proto\x12\x07kent.v1\"\xf0\x01\n\x06Layout\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x0c\n\x04\x62its\x18\x05 \x01(\r\x12\x0c\n\x04used\x18\x06 \x01(\x08\x12\x12\n\ncreated_by\x18\x07 \x01(\t\x12\x17\n\x0f\x63reated_unix_ms\x18\x08 \x01(\x03\x12\x12\n\nper_second\x18\t \x01(\t\x12\r\n\x05slots\x18\n \x01(\r\x12\x18\n\x10\x65nd_unix_seconds\x18\x0b \x01(\x03\x12\r\n\x05order\x18\x0c \x01(\t\x12\x10\n\x08tag_bits\x18\r \x01(\r\"M\n\x13\x43reateLayoutRequest\x12\x1f\n\x06layout\x18\x01 \x01(\x0b\x32\x0f.kent.v1.Layout\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\" \n\x10GetLayoutRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12ListLayoutsRequest\"7\n\x13ListLayoutsResponse\x12 \n\x07layouts\x18\x01 \x03(\x0b\x32\x0f.kent.v1.Layout\"#\n\x13\x44\x65leteLayoutRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"O\n\x18ListLayoutHistoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"s\n\x19ListLayoutHistoryResponse\x12\"\n\x05\x65\x64its\x18\x01 \x03(\x0b\x32\x13.kent.v1.LayoutEdit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x19\n\x11\x66orgotten_through\x18\x03 \x01(\x04\"s\n\nLayoutEdit\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0c\n\x04time\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x11\n\toperation\x18\x04 \x01(\t\x12\x1f\n\x06layout\x18\x05 \x01(\x0b\x32\x0f.kent.v1.Layout\"-\n\x13WatchLayoutsRequest\x12\x16\n\x0e\x61\x66ter_revision\x18\x01 \x01(\x04\"\xc2\x01\n\x14WatchLayoutsResponse\x12:\n\x08snapshot\x18\x01 \x01(\x0b\x32&.kent.v1.WatchLayoutsResponse.SnapshotH\x00\x12%\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x13.kent.v1.LayoutEditH\x00\x1a>\n\x08Snapshot\x12 \n\x07layouts\x18\x01 \x03(\x0b\x32\x0f.kent.v1.Layout\x12\x10\n\x08revision\x18\x02 \x01(\x04\x42\x07\n\x05\x65vent2\xb5\x03\n\x07Layouts\x12=\n\x0c\x43reateLayout\x12\x1c.kent.v1.CreateLayoutRequest\x1a\x0f.kent.v1.Layout\x12\x37\n\tGetLayout\x12\x19.kent.v1.GetLayoutRequest\x1a\x0f.kent.v1.Layout\x12H\n\x0bListLayouts\x12\x1b.kent.v1.ListLayoutsRequest\x1a\x1c.kent.v1.ListLayoutsResponse\x12=\n\x0c\x44\x65leteLayout\x12\x1c.kent.v1.DeleteLayoutRequest\x1a\x0f.kent.v1.Layout\x12Z\n\x11ListLayoutHistory\x12!.kent.v1.ListLayoutHistoryRequest\x1a\".kent.v1.ListLayoutHistoryResponse\x12M\n\x0cWatchLayouts\x12\x1c.kent.v1.WatchLayoutsRequest\x1a\x1d.kent.v1.WatchLayoutsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +43,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTLAYOUTSRESPONSE']._serialized_end=467
   _globals['_DELETELAYOUTREQUEST']._serialized_start=469
   _globals['_DELETELAYOUTREQUEST']._serialized_end=504
-  _globals['_LAYOUTS']._serialized_start=507
-  _globals['_LAYOUTS']._serialized_end=773
+  _globals['_LISTLAYOUTHISTORYREQUEST']._serialized_start=506
+  _globals['_LISTLAYOUTHISTORYREQUEST']._serialized_end=585
+  _globals['_LISTLAYOUTHISTORYRESPONSE']._serialized_start=587
+  _globals['_LISTLAYOUTHISTORYRESPONSE']._serialized_end=702
+  _globals['_LAYOUTEDIT']._serialized_start=704
+  _globals['_LAYOUTEDIT']._serialized_end=819
+  _globals['_WATCHLAYOUTSREQUEST']._serialized_start=821
+  _globals['_WATCHLAYOUTSREQUEST']._serialized_end=866
+  _globals['_WATCHLAYOUTSRESPONSE']._serialized_start=869
+  _globals['_WATCHLAYOUTSRESPONSE']._serialized_end=1063
+  _globals['_WATCHLAYOUTSRESPONSE_SNAPSHOT']._serialized_start=992
+  _globals['_WATCHLAYOUTSRESPONSE_SNAPSHOT']._serialized_end=1054
+  _globals['_LAYOUTS']._serialized_start=1066
+  _globals['_LAYOUTS']._serialized_end=1503
 # @@protoc_insertion_point(module_scope)

@@ -65,3 +65,58 @@ class DeleteLayoutRequest(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListLayoutHistoryRequest(_message.Message):
+    __slots__ = ("name", "page_size", "page_token")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    page_size: int
+    page_token: str
+    def __init__(self, name: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListLayoutHistoryResponse(_message.Message):
+    __slots__ = ("edits", "next_page_token", "forgotten_through")
+    EDITS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_THROUGH_FIELD_NUMBER: _ClassVar[int]
+    edits: _containers.RepeatedCompositeFieldContainer[LayoutEdit]
+    next_page_token: str
+    forgotten_through: int
+    def __init__(self, edits: _Optional[_Iterable[_Union[LayoutEdit, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., forgotten_through: _Optional[int] = ...) -> None: ...
+
+class LayoutEdit(_message.Message):
+    __slots__ = ("revision", "time", "principal", "operation", "layout")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    time: str
+    principal: str
+    operation: str
+    layout: Layout
+    def __init__(self, revision: _Optional[int] = ..., time: _Optional[str] = ..., principal: _Optional[str] = ..., operation: _Optional[str] = ..., layout: _Optional[_Union[Layout, _Mapping]] = ...) -> None: ...
+
+class WatchLayoutsRequest(_message.Message):
+    __slots__ = ("after_revision",)
+    AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    after_revision: int
+    def __init__(self, after_revision: _Optional[int] = ...) -> None: ...
+
+class WatchLayoutsResponse(_message.Message):
+    __slots__ = ("snapshot", "change")
+    class Snapshot(_message.Message):
+        __slots__ = ("layouts", "revision")
+        LAYOUTS_FIELD_NUMBER: _ClassVar[int]
+        REVISION_FIELD_NUMBER: _ClassVar[int]
+        layouts: _containers.RepeatedCompositeFieldContainer[Layout]
+        revision: int
+        def __init__(self, layouts: _Optional[_Iterable[_Union[Layout, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    snapshot: WatchLayoutsResponse.Snapshot
+    change: LayoutEdit
+    def __init__(self, snapshot: _Optional[_Union[WatchLayoutsResponse.Snapshot, _Mapping]] = ..., change: _Optional[_Union[LayoutEdit, _Mapping]] = ...) -> None: ...

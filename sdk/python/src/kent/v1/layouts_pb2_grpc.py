@@ -54,6 +54,16 @@ class LayoutsStub(object):
                 request_serializer=kent_dot_v1_dot_layouts__pb2.DeleteLayoutRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_layouts__pb2.Layout.FromString,
                 _registered_method=True)
+        self.ListLayoutHistory = channel.unary_unary(
+                '/kent.v1.Layouts/ListLayoutHistory',
+                request_serializer=kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryResponse.FromString,
+                _registered_method=True)
+        self.WatchLayouts = channel.unary_stream(
+                '/kent.v1.Layouts/WatchLayouts',
+                request_serializer=kent_dot_v1_dot_layouts__pb2.WatchLayoutsRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_layouts__pb2.WatchLayoutsResponse.FromString,
+                _registered_method=True)
 
 
 class LayoutsServicer(object):
@@ -88,6 +98,21 @@ class LayoutsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLayoutHistory(self, request, context):
+        """Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchLayouts(self, request, context):
+        """Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+        that was received.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LayoutsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +135,16 @@ def add_LayoutsServicer_to_server(servicer, server):
                     servicer.DeleteLayout,
                     request_deserializer=kent_dot_v1_dot_layouts__pb2.DeleteLayoutRequest.FromString,
                     response_serializer=kent_dot_v1_dot_layouts__pb2.Layout.SerializeToString,
+            ),
+            'ListLayoutHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLayoutHistory,
+                    request_deserializer=kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryResponse.SerializeToString,
+            ),
+            'WatchLayouts': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchLayouts,
+                    request_deserializer=kent_dot_v1_dot_layouts__pb2.WatchLayoutsRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_layouts__pb2.WatchLayoutsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -220,6 +255,60 @@ class Layouts(object):
             '/kent.v1.Layouts/DeleteLayout',
             kent_dot_v1_dot_layouts__pb2.DeleteLayoutRequest.SerializeToString,
             kent_dot_v1_dot_layouts__pb2.Layout.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLayoutHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Layouts/ListLayoutHistory',
+            kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryRequest.SerializeToString,
+            kent_dot_v1_dot_layouts__pb2.ListLayoutHistoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchLayouts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kent.v1.Layouts/WatchLayouts',
+            kent_dot_v1_dot_layouts__pb2.WatchLayoutsRequest.SerializeToString,
+            kent_dot_v1_dot_layouts__pb2.WatchLayoutsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,9 @@ import {
   type ChannelCredentials,
   Client,
   type ClientOptions,
+  type ClientReadableStream,
   type ClientUnaryCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
@@ -73,6 +75,63 @@ export interface ListLayoutsResponse {
 
 export interface DeleteLayoutRequest {
   name: string;
+}
+
+export interface ListLayoutHistoryRequest {
+  /** Only the edits of this layout. Empty for all edits. */
+  name: string;
+  /** At most 1000. 0 means 100. */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty for the first page. */
+  pageToken: string;
+}
+
+export interface ListLayoutHistoryResponse {
+  edits: LayoutEdit[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+  /** The daemon no longer has the edits up to this revision. 0 if the daemon has all edits. */
+  forgottenThrough: bigint;
+}
+
+/** One edit of the layouts. */
+export interface LayoutEdit {
+  /** The revision of the layouts after the edit. All layouts share one revision. */
+  revision: bigint;
+  /** The time of the edit by the clock of the daemon that made it, in RFC 3339 form. */
+  time: string;
+  /** Who made the edit, as far as the daemon knows. */
+  principal: string;
+  /**
+   * "create", "use", "delete", "restore" or "migrate". "use": the daemon issued identifiers of the layout for the first
+   * time. "restore", "migrate": the store was filled from another one.
+   */
+  operation: string;
+  /** The layout after the edit, or before it if it was deleted. Absent if the operation is "restore" or "migrate". */
+  layout: Layout | undefined;
+}
+
+export interface WatchLayoutsRequest {
+  /** To resume: the last revision that the watcher has seen. 0: start with a snapshot. */
+  afterRevision: bigint;
+}
+
+export interface WatchLayoutsResponse {
+  event:
+    | //
+    /** All layouts that the caller may read. Sent first, unless the watch resumes, and again after a restore. */
+    { $case: "snapshot"; value: WatchLayoutsResponse_Snapshot }
+    | //
+    /** One edit. */
+    { $case: "change"; value: LayoutEdit }
+    | undefined;
+}
+
+export interface WatchLayoutsResponse_Snapshot {
+  /** Layouts, ordered by name. */
+  layouts: Layout[];
+  /** The revision of the layouts that the snapshot shows. */
+  revision: bigint;
 }
 
 function createBaseLayout(): Layout {
@@ -575,6 +634,488 @@ export const DeleteLayoutRequest: MessageFns<DeleteLayoutRequest> = {
   },
 };
 
+function createBaseListLayoutHistoryRequest(): ListLayoutHistoryRequest {
+  return { name: "", pageSize: 0, pageToken: "" };
+}
+
+export const ListLayoutHistoryRequest: MessageFns<ListLayoutHistoryRequest> = {
+  encode(message: ListLayoutHistoryRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).uint32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListLayoutHistoryRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListLayoutHistoryRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListLayoutHistoryRequest>): ListLayoutHistoryRequest {
+    return ListLayoutHistoryRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListLayoutHistoryRequest>): ListLayoutHistoryRequest {
+    const message = createBaseListLayoutHistoryRequest();
+    message.name = object.name ?? "";
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListLayoutHistoryResponse(): ListLayoutHistoryResponse {
+  return { edits: [], nextPageToken: "", forgottenThrough: 0n };
+}
+
+export const ListLayoutHistoryResponse: MessageFns<ListLayoutHistoryResponse> = {
+  encode(message: ListLayoutHistoryResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.edits) {
+      LayoutEdit.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    if (message.forgottenThrough !== 0n) {
+      if (BigInt.asUintN(64, message.forgottenThrough) !== message.forgottenThrough) {
+        throw new globalThis.Error("value provided for field message.forgottenThrough of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.forgottenThrough);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListLayoutHistoryResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListLayoutHistoryResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.edits.push(LayoutEdit.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.forgottenThrough = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListLayoutHistoryResponse>): ListLayoutHistoryResponse {
+    return ListLayoutHistoryResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListLayoutHistoryResponse>): ListLayoutHistoryResponse {
+    const message = createBaseListLayoutHistoryResponse();
+    message.edits = object.edits?.map((e) => LayoutEdit.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    message.forgottenThrough = (object.forgottenThrough !== undefined && object.forgottenThrough !== null)
+      ? BigInt(object.forgottenThrough)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseLayoutEdit(): LayoutEdit {
+  return { revision: 0n, time: "", principal: "", operation: "", layout: undefined };
+}
+
+export const LayoutEdit: MessageFns<LayoutEdit> = {
+  encode(message: LayoutEdit, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.revision !== 0n) {
+      if (BigInt.asUintN(64, message.revision) !== message.revision) {
+        throw new globalThis.Error("value provided for field message.revision of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.revision);
+    }
+    if (message.time !== "") {
+      writer.uint32(18).string(message.time);
+    }
+    if (message.principal !== "") {
+      writer.uint32(26).string(message.principal);
+    }
+    if (message.operation !== "") {
+      writer.uint32(34).string(message.operation);
+    }
+    if (message.layout !== undefined) {
+      Layout.encode(message.layout, writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LayoutEdit {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLayoutEdit();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.revision = reader.uint64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.time = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.principal = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.operation = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.layout = Layout.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LayoutEdit>): LayoutEdit {
+    return LayoutEdit.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LayoutEdit>): LayoutEdit {
+    const message = createBaseLayoutEdit();
+    message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    message.time = object.time ?? "";
+    message.principal = object.principal ?? "";
+    message.operation = object.operation ?? "";
+    message.layout = (object.layout !== undefined && object.layout !== null)
+      ? Layout.fromPartial(object.layout)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseWatchLayoutsRequest(): WatchLayoutsRequest {
+  return { afterRevision: 0n };
+}
+
+export const WatchLayoutsRequest: MessageFns<WatchLayoutsRequest> = {
+  encode(message: WatchLayoutsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.afterRevision !== 0n) {
+      if (BigInt.asUintN(64, message.afterRevision) !== message.afterRevision) {
+        throw new globalThis.Error("value provided for field message.afterRevision of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.afterRevision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLayoutsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLayoutsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.afterRevision = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchLayoutsRequest>): WatchLayoutsRequest {
+    return WatchLayoutsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchLayoutsRequest>): WatchLayoutsRequest {
+    const message = createBaseWatchLayoutsRequest();
+    message.afterRevision = (object.afterRevision !== undefined && object.afterRevision !== null)
+      ? BigInt(object.afterRevision)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseWatchLayoutsResponse(): WatchLayoutsResponse {
+  return { event: undefined };
+}
+
+export const WatchLayoutsResponse: MessageFns<WatchLayoutsResponse> = {
+  encode(message: WatchLayoutsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.event?.$case) {
+      case "snapshot":
+        WatchLayoutsResponse_Snapshot.encode(message.event.value, writer.uint32(10).fork()).join();
+        break;
+      case "change":
+        LayoutEdit.encode(message.event.value, writer.uint32(18).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLayoutsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLayoutsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.event = { $case: "snapshot", value: WatchLayoutsResponse_Snapshot.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = { $case: "change", value: LayoutEdit.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchLayoutsResponse>): WatchLayoutsResponse {
+    return WatchLayoutsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchLayoutsResponse>): WatchLayoutsResponse {
+    const message = createBaseWatchLayoutsResponse();
+    switch (object.event?.$case) {
+      case "snapshot": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "snapshot", value: WatchLayoutsResponse_Snapshot.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "change": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "change", value: LayoutEdit.fromPartial(object.event.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseWatchLayoutsResponse_Snapshot(): WatchLayoutsResponse_Snapshot {
+  return { layouts: [], revision: 0n };
+}
+
+export const WatchLayoutsResponse_Snapshot: MessageFns<WatchLayoutsResponse_Snapshot> = {
+  encode(message: WatchLayoutsResponse_Snapshot, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.layouts) {
+      Layout.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.revision !== 0n) {
+      if (BigInt.asUintN(64, message.revision) !== message.revision) {
+        throw new globalThis.Error("value provided for field message.revision of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.revision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLayoutsResponse_Snapshot {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLayoutsResponse_Snapshot();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.layouts.push(Layout.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.revision = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchLayoutsResponse_Snapshot>): WatchLayoutsResponse_Snapshot {
+    return WatchLayoutsResponse_Snapshot.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchLayoutsResponse_Snapshot>): WatchLayoutsResponse_Snapshot {
+    const message = createBaseWatchLayoutsResponse_Snapshot();
+    message.layouts = object.layouts?.map((e) => Layout.fromPartial(e)) || [];
+    message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    return message;
+  },
+};
+
 export type LayoutsService = typeof LayoutsService;
 export const LayoutsService = {
   /**
@@ -622,6 +1163,32 @@ export const LayoutsService = {
     responseSerialize: (value: Layout): Buffer => Buffer.from(Layout.encode(value).finish()),
     responseDeserialize: (value: Buffer): Layout => Layout.decode(value),
   },
+  /** Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits. */
+  listLayoutHistory: {
+    path: "/kent.v1.Layouts/ListLayoutHistory" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListLayoutHistoryRequest): Buffer =>
+      Buffer.from(ListLayoutHistoryRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListLayoutHistoryRequest => ListLayoutHistoryRequest.decode(value),
+    responseSerialize: (value: ListLayoutHistoryResponse): Buffer =>
+      Buffer.from(ListLayoutHistoryResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListLayoutHistoryResponse => ListLayoutHistoryResponse.decode(value),
+  },
+  /**
+   * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+   * that was received.
+   */
+  watchLayouts: {
+    path: "/kent.v1.Layouts/WatchLayouts" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchLayoutsRequest): Buffer => Buffer.from(WatchLayoutsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchLayoutsRequest => WatchLayoutsRequest.decode(value),
+    responseSerialize: (value: WatchLayoutsResponse): Buffer =>
+      Buffer.from(WatchLayoutsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchLayoutsResponse => WatchLayoutsResponse.decode(value),
+  },
 } as const;
 
 export interface LayoutsServer extends UntypedServiceImplementation {
@@ -638,6 +1205,13 @@ export interface LayoutsServer extends UntypedServiceImplementation {
    * must never be issued again.
    */
   deleteLayout: handleUnaryCall<DeleteLayoutRequest, Layout>;
+  /** Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits. */
+  listLayoutHistory: handleUnaryCall<ListLayoutHistoryRequest, ListLayoutHistoryResponse>;
+  /**
+   * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+   * that was received.
+   */
+  watchLayouts: handleServerStreamingCall<WatchLayoutsRequest, WatchLayoutsResponse>;
 }
 
 export interface LayoutsClient extends Client {
@@ -710,6 +1284,35 @@ export interface LayoutsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Layout) => void,
   ): ClientUnaryCall;
+  /** Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits. */
+  listLayoutHistory(
+    request: ListLayoutHistoryRequest,
+    callback: (error: ServiceError | null, response: ListLayoutHistoryResponse) => void,
+  ): ClientUnaryCall;
+  listLayoutHistory(
+    request: ListLayoutHistoryRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListLayoutHistoryResponse) => void,
+  ): ClientUnaryCall;
+  listLayoutHistory(
+    request: ListLayoutHistoryRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListLayoutHistoryResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+   * that was received.
+   */
+  watchLayouts(
+    request: WatchLayoutsRequest,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchLayoutsResponse>;
+  watchLayouts(
+    request: WatchLayoutsRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchLayoutsResponse>;
 }
 
 export const LayoutsClient = makeGenericClientConstructor(LayoutsService, "kent.v1.Layouts") as unknown as {

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file kent/v1/layouts.proto.
  */
 export const file_kent_v1_layouts: GenFile = /*@__PURE__*/
-  fileDesc("ChVrZW50L3YxL2xheW91dHMucHJvdG8SB2tlbnQudjEi8AEKBkxheW91dBIMCgRuYW1lGAEgASgJEg4KBmZpZWxkcxgCIAEoCRIMCgR0ZXh0GAMgASgJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEgwKBGJpdHMYBSABKA0SDAoEdXNlZBgGIAEoCBISCgpjcmVhdGVkX2J5GAcgASgJEhcKD2NyZWF0ZWRfdW5peF9tcxgIIAEoAxISCgpwZXJfc2Vjb25kGAkgASgJEg0KBXNsb3RzGAogASgNEhgKEGVuZF91bml4X3NlY29uZHMYCyABKAMSDQoFb3JkZXIYDCABKAkSEAoIdGFnX2JpdHMYDSABKA0iTQoTQ3JlYXRlTGF5b3V0UmVxdWVzdBIfCgZsYXlvdXQYASABKAsyDy5rZW50LnYxLkxheW91dBIVCg12YWxpZGF0ZV9vbmx5GAIgASgIIiAKEEdldExheW91dFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIUChJMaXN0TGF5b3V0c1JlcXVlc3QiNwoTTGlzdExheW91dHNSZXNwb25zZRIgCgdsYXlvdXRzGAEgAygLMg8ua2VudC52MS5MYXlvdXQiIwoTRGVsZXRlTGF5b3V0UmVxdWVzdBIMCgRuYW1lGAEgASgJMooCCgdMYXlvdXRzEj0KDENyZWF0ZUxheW91dBIcLmtlbnQudjEuQ3JlYXRlTGF5b3V0UmVxdWVzdBoPLmtlbnQudjEuTGF5b3V0EjcKCUdldExheW91dBIZLmtlbnQudjEuR2V0TGF5b3V0UmVxdWVzdBoPLmtlbnQudjEuTGF5b3V0EkgKC0xpc3RMYXlvdXRzEhsua2VudC52MS5MaXN0TGF5b3V0c1JlcXVlc3QaHC5rZW50LnYxLkxpc3RMYXlvdXRzUmVzcG9uc2USPQoMRGVsZXRlTGF5b3V0Ehwua2VudC52MS5EZWxldGVMYXlvdXRSZXF1ZXN0Gg8ua2VudC52MS5MYXlvdXRiBnByb3RvMw");
+  fileDesc("ChVrZW50L3YxL2xheW91dHMucHJvdG8SB2tlbnQudjEi8AEKBkxheW91dBIMCgRuYW1lGAEgASgJEg4KBmZpZWxkcxgCIAEoCRIMCgR0ZXh0GAMgASgJEhMKC2Rlc2NyaXB0aW9uGAQgASgJEgwKBGJpdHMYBSABKA0SDAoEdXNlZBgGIAEoCBISCgpjcmVhdGVkX2J5GAcgASgJEhcKD2NyZWF0ZWRfdW5peF9tcxgIIAEoAxISCgpwZXJfc2Vjb25kGAkgASgJEg0KBXNsb3RzGAogASgNEhgKEGVuZF91bml4X3NlY29uZHMYCyABKAMSDQoFb3JkZXIYDCABKAkSEAoIdGFnX2JpdHMYDSABKA0iTQoTQ3JlYXRlTGF5b3V0UmVxdWVzdBIfCgZsYXlvdXQYASABKAsyDy5rZW50LnYxLkxheW91dBIVCg12YWxpZGF0ZV9vbmx5GAIgASgIIiAKEEdldExheW91dFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIUChJMaXN0TGF5b3V0c1JlcXVlc3QiNwoTTGlzdExheW91dHNSZXNwb25zZRIgCgdsYXlvdXRzGAEgAygLMg8ua2VudC52MS5MYXlvdXQiIwoTRGVsZXRlTGF5b3V0UmVxdWVzdBIMCgRuYW1lGAEgASgJIk8KGExpc3RMYXlvdXRIaXN0b3J5UmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoDRISCgpwYWdlX3Rva2VuGAMgASgJInMKGUxpc3RMYXlvdXRIaXN0b3J5UmVzcG9uc2USIgoFZWRpdHMYASADKAsyEy5rZW50LnYxLkxheW91dEVkaXQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhkKEWZvcmdvdHRlbl90aHJvdWdoGAMgASgEInMKCkxheW91dEVkaXQSEAoIcmV2aXNpb24YASABKAQSDAoEdGltZRgCIAEoCRIRCglwcmluY2lwYWwYAyABKAkSEQoJb3BlcmF0aW9uGAQgASgJEh8KBmxheW91dBgFIAEoCzIPLmtlbnQudjEuTGF5b3V0Ii0KE1dhdGNoTGF5b3V0c1JlcXVlc3QSFgoOYWZ0ZXJfcmV2aXNpb24YASABKAQiwgEKFFdhdGNoTGF5b3V0c1Jlc3BvbnNlEjoKCHNuYXBzaG90GAEgASgLMiYua2VudC52MS5XYXRjaExheW91dHNSZXNwb25zZS5TbmFwc2hvdEgAEiUKBmNoYW5nZRgCIAEoCzITLmtlbnQudjEuTGF5b3V0RWRpdEgAGj4KCFNuYXBzaG90EiAKB2xheW91dHMYASADKAsyDy5rZW50LnYxLkxheW91dBIQCghyZXZpc2lvbhgCIAEoBEIHCgVldmVudDK1AwoHTGF5b3V0cxI9CgxDcmVhdGVMYXlvdXQSHC5rZW50LnYxLkNyZWF0ZUxheW91dFJlcXVlc3QaDy5rZW50LnYxLkxheW91dBI3CglHZXRMYXlvdXQSGS5rZW50LnYxLkdldExheW91dFJlcXVlc3QaDy5rZW50LnYxLkxheW91dBJICgtMaXN0TGF5b3V0cxIbLmtlbnQudjEuTGlzdExheW91dHNSZXF1ZXN0Ghwua2VudC52MS5MaXN0TGF5b3V0c1Jlc3BvbnNlEj0KDERlbGV0ZUxheW91dBIcLmtlbnQudjEuRGVsZXRlTGF5b3V0UmVxdWVzdBoPLmtlbnQudjEuTGF5b3V0EloKEUxpc3RMYXlvdXRIaXN0b3J5EiEua2VudC52MS5MaXN0TGF5b3V0SGlzdG9yeVJlcXVlc3QaIi5rZW50LnYxLkxpc3RMYXlvdXRIaXN0b3J5UmVzcG9uc2USTQoMV2F0Y2hMYXlvdXRzEhwua2VudC52MS5XYXRjaExheW91dHNSZXF1ZXN0Gh0ua2VudC52MS5XYXRjaExheW91dHNSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message kent.v1.Layout
@@ -205,6 +205,198 @@ export const DeleteLayoutRequestSchema: GenMessage<DeleteLayoutRequest> = /*@__P
   messageDesc(file_kent_v1_layouts, 5);
 
 /**
+ * @generated from message kent.v1.ListLayoutHistoryRequest
+ */
+export type ListLayoutHistoryRequest = Message<"kent.v1.ListLayoutHistoryRequest"> & {
+  /**
+   * Only the edits of this layout. Empty for all edits.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * At most 1000. 0 means 100.
+   *
+   * @generated from field: uint32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page. Empty for the first page.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message kent.v1.ListLayoutHistoryRequest.
+ * Use `create(ListLayoutHistoryRequestSchema)` to create a new message.
+ */
+export const ListLayoutHistoryRequestSchema: GenMessage<ListLayoutHistoryRequest> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 6);
+
+/**
+ * @generated from message kent.v1.ListLayoutHistoryResponse
+ */
+export type ListLayoutHistoryResponse = Message<"kent.v1.ListLayoutHistoryResponse"> & {
+  /**
+   * @generated from field: repeated kent.v1.LayoutEdit edits = 1;
+   */
+  edits: LayoutEdit[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * The daemon no longer has the edits up to this revision. 0 if the daemon has all edits.
+   *
+   * @generated from field: uint64 forgotten_through = 3;
+   */
+  forgottenThrough: bigint;
+};
+
+/**
+ * Describes the message kent.v1.ListLayoutHistoryResponse.
+ * Use `create(ListLayoutHistoryResponseSchema)` to create a new message.
+ */
+export const ListLayoutHistoryResponseSchema: GenMessage<ListLayoutHistoryResponse> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 7);
+
+/**
+ * One edit of the layouts.
+ *
+ * @generated from message kent.v1.LayoutEdit
+ */
+export type LayoutEdit = Message<"kent.v1.LayoutEdit"> & {
+  /**
+   * The revision of the layouts after the edit. All layouts share one revision.
+   *
+   * @generated from field: uint64 revision = 1;
+   */
+  revision: bigint;
+
+  /**
+   * The time of the edit by the clock of the daemon that made it, in RFC 3339 form.
+   *
+   * @generated from field: string time = 2;
+   */
+  time: string;
+
+  /**
+   * Who made the edit, as far as the daemon knows.
+   *
+   * @generated from field: string principal = 3;
+   */
+  principal: string;
+
+  /**
+   * "create", "use", "delete", "restore" or "migrate". "use": the daemon issued identifiers of the layout for the first
+   * time. "restore", "migrate": the store was filled from another one.
+   *
+   * @generated from field: string operation = 4;
+   */
+  operation: string;
+
+  /**
+   * The layout after the edit, or before it if it was deleted. Absent if the operation is "restore" or "migrate".
+   *
+   * @generated from field: kent.v1.Layout layout = 5;
+   */
+  layout?: Layout | undefined;
+};
+
+/**
+ * Describes the message kent.v1.LayoutEdit.
+ * Use `create(LayoutEditSchema)` to create a new message.
+ */
+export const LayoutEditSchema: GenMessage<LayoutEdit> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 8);
+
+/**
+ * @generated from message kent.v1.WatchLayoutsRequest
+ */
+export type WatchLayoutsRequest = Message<"kent.v1.WatchLayoutsRequest"> & {
+  /**
+   * To resume: the last revision that the watcher has seen. 0: start with a snapshot.
+   *
+   * @generated from field: uint64 after_revision = 1;
+   */
+  afterRevision: bigint;
+};
+
+/**
+ * Describes the message kent.v1.WatchLayoutsRequest.
+ * Use `create(WatchLayoutsRequestSchema)` to create a new message.
+ */
+export const WatchLayoutsRequestSchema: GenMessage<WatchLayoutsRequest> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 9);
+
+/**
+ * @generated from message kent.v1.WatchLayoutsResponse
+ */
+export type WatchLayoutsResponse = Message<"kent.v1.WatchLayoutsResponse"> & {
+  /**
+   * @generated from oneof kent.v1.WatchLayoutsResponse.event
+   */
+  event: {
+    /**
+     * All layouts that the caller may read. Sent first, unless the watch resumes, and again after a restore.
+     *
+     * @generated from field: kent.v1.WatchLayoutsResponse.Snapshot snapshot = 1;
+     */
+    value: WatchLayoutsResponse_Snapshot;
+    case: "snapshot";
+  } | {
+    /**
+     * One edit.
+     *
+     * @generated from field: kent.v1.LayoutEdit change = 2;
+     */
+    value: LayoutEdit;
+    case: "change";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message kent.v1.WatchLayoutsResponse.
+ * Use `create(WatchLayoutsResponseSchema)` to create a new message.
+ */
+export const WatchLayoutsResponseSchema: GenMessage<WatchLayoutsResponse> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 10);
+
+/**
+ * @generated from message kent.v1.WatchLayoutsResponse.Snapshot
+ */
+export type WatchLayoutsResponse_Snapshot = Message<"kent.v1.WatchLayoutsResponse.Snapshot"> & {
+  /**
+   * Layouts, ordered by name.
+   *
+   * @generated from field: repeated kent.v1.Layout layouts = 1;
+   */
+  layouts: Layout[];
+
+  /**
+   * The revision of the layouts that the snapshot shows.
+   *
+   * @generated from field: uint64 revision = 2;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message kent.v1.WatchLayoutsResponse.Snapshot.
+ * Use `create(WatchLayoutsResponse_SnapshotSchema)` to create a new message.
+ */
+export const WatchLayoutsResponse_SnapshotSchema: GenMessage<WatchLayoutsResponse_Snapshot> = /*@__PURE__*/
+  messageDesc(file_kent_v1_layouts, 10, 0);
+
+/**
  * @generated from service kent.v1.Layouts
  */
 export const Layouts: GenService<{
@@ -247,6 +439,27 @@ export const Layouts: GenService<{
     methodKind: "unary";
     input: typeof DeleteLayoutRequestSchema;
     output: typeof LayoutSchema;
+  },
+  /**
+   * Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
+   *
+   * @generated from rpc kent.v1.Layouts.ListLayoutHistory
+   */
+  listLayoutHistory: {
+    methodKind: "unary";
+    input: typeof ListLayoutHistoryRequestSchema;
+    output: typeof ListLayoutHistoryResponseSchema;
+  },
+  /**
+   * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
+   * that was received.
+   *
+   * @generated from rpc kent.v1.Layouts.WatchLayouts
+   */
+  watchLayouts: {
+    methodKind: "server_streaming";
+    input: typeof WatchLayoutsRequestSchema;
+    output: typeof WatchLayoutsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_kent_v1_layouts, 0);
