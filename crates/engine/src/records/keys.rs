@@ -306,9 +306,9 @@ pub fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
 
-/// Whether the key belongs to an edit's record.
+/// Whether the key belongs to the record of an edit, of a table or of a layout.
 pub fn is_history(key: &Key) -> bool {
-    key.as_str().starts_with("history/")
+    key.as_str().starts_with("history/") || key.starts_with(&LAYOUT_EDITS)
 }
 
 /// The records of all edits of a space, oldest first.
