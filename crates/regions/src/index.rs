@@ -1,17 +1,25 @@
 //! The index of a table: finds the region of an identifier with a few cache misses, for any set of prefixes.
 //!
 //! Regions nest, so they divide the space into intervals, each of which belongs to one innermost region or to none. The
-//! index is a static search tree over the last identifiers of these intervals. An edit invalidates the index: the table
-//! then answers without an index until a new one is built, which takes a fraction of a second for a million regions.
-//! docs/index.md describes the alternatives that were measured.
+//! index is a static search tree over the last identifiers of these intervals, or a sorted array if there are few. If the
+//! first bits of an identifier decide, the index does not search. An edit invalidates the index: the table then answers
+//! without an index until a new one is built, which takes a fraction of a second for a million regions. docs/index.md
+//! describes the alternatives that were measured.
 
+mod few;
 mod intervals;
+mod shortcuts;
+mod sorted;
 mod tree;
 
 use alloc::vec::Vec;
+use core::array::from_fn;
 
 use self::{
+    few::{FEW_MAX, Few},
     intervals::intervals,
+    shortcuts::Shortcuts,
+    sorted::{SORTED_MAX, Sorted},
     tree::{NarrowTree, Tree, WideTree},
 };
 use crate::{prefix::Prefix, region::RegionNumber, revision::Revision};
@@ -20,18 +28,23 @@ use crate::{prefix::Prefix, region::RegionNumber, revision::Revision};
 #[derive(Clone, Debug)]
 pub struct Index {
     revision: Revision,
-    bits: u8,
-    width: Width,
+    /// The last identifier of the space.
+    last: u128,
+    /// The number by which an identifier is shifted right to get its first 64 bits. 0 for identifiers of up to 64 bits.
+    cut: u32,
+    search: Search,
     /// The region numbers by label; empty if the labels are the region numbers.
     regions: Vec<RegionNumber>,
 }
 
-/// The width of the search keys. If all prefixes have at most 64 bits, the first 64 bits of an identifier are enough.
+/// How the index searches. If all prefixes have at most 64 bits, the first 64 bits of an identifier are enough.
 #[derive(Clone, Debug)]
-enum Width {
-    /// Searches for identifiers shifted right by this many bits.
-    Narrow(NarrowTree, u32),
-    Wide(WideTree),
+enum Search {
+    /// A search in few intervals is as fast as a shortcut.
+    Few(Few),
+    Sorted(Shortcuts, Sorted),
+    Narrow(Shortcuts, NarrowTree),
+    Wide(Shortcuts, WideTree),
 }
 
 /// The label of a region in the index.
@@ -39,6 +52,12 @@ type Label = u32;
 
 /// The label of intervals that belong to no region.
 const NONE: Label = Label::MAX;
+
+/// Where several regions share the first bits of their identifiers, the index has to search.
+const SEARCH: Label = NONE - 1;
+
+/// The number of identifiers of which [`Index::find_all`] first looks for shortcuts.
+const MANY: usize = 64;
 
 impl Index {
     /// Builds an index of `count` regions. They must be sorted by prefix and have numbers below `next`.
@@ -49,18 +68,26 @@ impl Index {
         count: usize,
         sorted: impl Iterator<Item = (Prefix, RegionNumber)> + Clone,
     ) -> Self {
-        let direct = next.0 <= u64::from(NONE);
-        // OK because numbers below NONE fit into a label, and a table of 2^32 regions does not fit into memory.
+        let direct = next.0 <= u64::from(SEARCH);
+        // OK because numbers below SEARCH fit into a label, and a table of 2^32 regions does not fit into memory.
         let label = |at: usize, number: RegionNumber| if direct { number.0 as Label } else { at as Label };
         let labeled = sorted.clone().enumerate().map(|(at, (prefix, number))| (prefix, label(at, number)));
         let longest = sorted.clone().map(|(prefix, _)| prefix.len()).max().unwrap_or(0);
         let narrow = bits.min(64);
-        let width = match longest <= narrow {
-            true => Width::Narrow(Tree::new(&intervals(narrow, count, labeled)), u32::from(bits - narrow)),
-            false => Width::Wide(Tree::new(&intervals(bits, count, labeled))),
-        };
         let regions = if direct { Vec::new() } else { sorted.map(|(_, number)| number).collect() };
-        Self { revision, bits, width, regions }
+        let search = if longest <= narrow {
+            let intervals = intervals(narrow, count, labeled);
+            let shortcuts = || Shortcuts::new(narrow.into(), &intervals);
+            match intervals.len() {
+                count if count <= FEW_MAX => Search::Few(Few::new(&intervals, |label| region(&regions, label))),
+                count if count <= SORTED_MAX => Search::Sorted(shortcuts(), Sorted::new(&intervals)),
+                _ => Search::Narrow(shortcuts(), Tree::new(&intervals)),
+            }
+        } else {
+            let intervals = intervals(bits, count, labeled);
+            Search::Wide(Shortcuts::new(bits.into(), &intervals), Tree::new(&intervals))
+        };
+        Self { revision, last: Prefix::EMPTY.last(bits), cut: u32::from(bits - narrow), search, regions }
     }
 
     /// Returns the revision of the table for which the index was built.
@@ -72,12 +99,17 @@ impl Index {
     /// bits than the identifiers of the space.
     #[inline]
     pub fn find(&self, id: u128) -> Option<RegionNumber> {
-        let label = match &self.width {
-            _ if self.is_outside(id) => NONE,
-            Width::Narrow(tree, cut) => tree.find((id >> cut) as u64), // OK because at most 64 bits are left
-            Width::Wide(tree) => tree.find(id),
+        if id > self.last {
+            return None;
+        }
+        let first = self.first(id);
+        let label = match &self.search {
+            Search::Few(few) => return few.find(first),
+            Search::Sorted(shortcuts, sorted) => shortcuts.find(first).unwrap_or_else(|| sorted.find(first)),
+            Search::Narrow(shortcuts, tree) => shortcuts.find(first).unwrap_or_else(|| tree.find(first)),
+            Search::Wide(shortcuts, tree) => shortcuts.find(first).unwrap_or_else(|| tree.find(id)),
         };
-        self.region(label)
+        region(&self.regions, label)
     }
 
     /// Appends the result of [`find`](Self::find) for each of many identifiers, in their order.
@@ -86,41 +118,75 @@ impl Index {
     /// because eight searches wait for memory at the same time.
     pub fn find_all(&self, ids: &[u128], found: &mut Vec<Option<RegionNumber>>) {
         found.reserve(ids.len());
-        let (groups, rest) = ids.as_chunks::<8>();
-        for group in groups {
-            let labels = match &self.width {
-                // OK because at most 64 bits are left, except for identifiers outside the space, which are handled
-                // below.
-                Width::Narrow(tree, cut) => tree.find_each(&group.map(|id| (id >> cut) as u64)),
-                Width::Wide(tree) => tree.find_each(group),
-            };
-            let one = |(id, label): (&u128, Label)| if self.is_outside(*id) { None } else { self.region(label) };
-            found.extend(group.iter().zip(labels).map(one));
+        let first = |id: u128| self.first(id);
+        match &self.search {
+            Search::Few(few) => {
+                found.extend(ids.iter().map(|id| if *id > self.last { None } else { few.find(first(*id)) }));
+            }
+            Search::Sorted(shortcuts, sorted) => {
+                self.find_many(ids, found, shortcuts, |ids| sorted.find_each(&from_fn(|one| first(ids[one]))));
+            }
+            Search::Narrow(shortcuts, tree) => {
+                self.find_many(ids, found, shortcuts, |ids| tree.find_each(&from_fn(|one| first(ids[one]))));
+            }
+            Search::Wide(shortcuts, tree) => self.find_many(ids, found, shortcuts, |ids| tree.find_each(ids)),
         }
-        found.extend(rest.iter().map(|id| self.find(*id)));
+    }
+
+    /// Appends the results for many identifiers. `search` searches for several identifiers at a time.
+    #[inline(always)]
+    fn find_many(
+        &self,
+        ids: &[u128],
+        found: &mut Vec<Option<RegionNumber>>,
+        shortcuts: &Shortcuts,
+        search: impl Fn(&[u128; 8]) -> [Label; 8],
+    ) {
+        for some in ids.chunks(MANY) {
+            let (mut labels, mut searched, mut count) = ([NONE; MANY], [0; MANY], 0);
+            for ((at, id), label) in some.iter().enumerate().zip(&mut labels) {
+                *label = if *id > self.last { NONE } else { shortcuts.label(self.first(*id)) };
+                // Without a branch, because it would be unpredictable.
+                searched[count] = at;
+                count += usize::from(*label == SEARCH);
+            }
+            // The last group is filled up with an identifier that has to be searched for anyway.
+            let (whole, filler) = (count.next_multiple_of(8), searched[0]);
+            searched[count..whole].fill(filler);
+            let (groups, _) = searched[..whole].as_chunks::<8>();
+            for group in groups {
+                let owners = search(&from_fn(|one| some[group[one]]));
+                group.iter().zip(owners).for_each(|(at, owner)| labels[*at] = owner);
+            }
+            found.extend(labels.iter().take(some.len()).map(|label| region(&self.regions, *label)));
+        }
     }
 
     /// Returns the number of bytes of memory that the index uses.
     pub fn bytes(&self) -> usize {
-        let tree = match &self.width {
-            Width::Narrow(tree, _) => tree.bytes(),
-            Width::Wide(tree) => tree.bytes(),
+        let search = match &self.search {
+            Search::Few(few) => few.bytes(),
+            Search::Sorted(shortcuts, sorted) => shortcuts.bytes() + sorted.bytes(),
+            Search::Narrow(shortcuts, tree) => shortcuts.bytes() + tree.bytes(),
+            Search::Wide(shortcuts, tree) => shortcuts.bytes() + tree.bytes(),
         };
-        size_of::<Self>() + tree + size_of_val(self.regions.as_slice())
+        size_of::<Self>() + search + size_of_val(self.regions.as_slice())
     }
 
-    #[inline]
-    const fn is_outside(&self, id: u128) -> bool {
-        self.bits < 128 && id >> self.bits != 0
+    /// Returns the first 64 bits of an identifier.
+    #[inline(always)]
+    const fn first(&self, id: u128) -> u64 {
+        (id >> self.cut) as u64 // OK because at most 64 bits are left of an identifier in the space
     }
+}
 
-    #[inline]
-    fn region(&self, label: Label) -> Option<RegionNumber> {
-        match label {
-            NONE => None,
-            // OK because a label fits in a usize wherever a table with that many regions fits in memory.
-            _ => Some(self.regions.get(label as usize).copied().unwrap_or(RegionNumber(u64::from(label)))),
-        }
+/// Returns the region with a label. `regions` has the region numbers by label, unless the labels are the numbers.
+#[inline]
+fn region(regions: &[RegionNumber], label: Label) -> Option<RegionNumber> {
+    match label {
+        NONE => None,
+        // OK because a label fits in a usize wherever a table with that many regions fits in memory.
+        _ => Some(regions.get(label as usize).copied().unwrap_or(RegionNumber(u64::from(label)))),
     }
 }
 
@@ -194,7 +260,7 @@ mod tests {
     #[test]
     fn ok_every_width_and_every_depth_of_the_tree() {
         for bits in [1, 2, 7, 8, 63, 64, 65, 127, 128] {
-            for count in [0, 1, 2, 5, 6, 7, 20, 95, 96, 97, 1000, 3000] {
+            for count in [0, 1, 2, 5, 6, 7, 20, 95, 96, 97, 1000, 3000, 4500] {
                 let regions: BTreeMap<Prefix, RegionNumber> = (0..count)
                     .map(|at: u64| {
                         let spread = u128::from(at).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -245,9 +311,13 @@ mod tests {
 
     #[test]
     fn ok_memory_is_bounded_even_if_no_two_regions_are_adjacent() {
-        // Every region makes two intervals, each with a key and a label.
-        for (bits, least, most) in [(64, 2 * 12 - 3, 24), (128, 2 * 20 - 8, 45)] {
-            let count = 2000;
+        // Every region makes two intervals, each with a key and a label, and there is one shortcut for one or two
+        // intervals.
+        for (count, bits, least, most) in [
+            (2000, 64, 2 * 12, 2 * 12 + 8),
+            (20_000, 64, 2 * 12 - 3, 2 * 12 + 8),
+            (2000, 128, 2 * 20 - 8, 2 * 20 + 5 + 8),
+        ] {
             let table = table(bits, count);
             let every_other: Vec<_> =
                 table.prefixes_after(None).map(|(prefix, number)| (prefix.zeros(1), number)).collect();

@@ -24,6 +24,9 @@ pub(super) async fn list(args: &LayoutHistoryArgs, daemon: &Daemon, out: &mut Ou
         for edit in &page.edits {
             write(edit, out)?;
         }
+        if page.edits.is_empty() && left == args.limit && !out.is_json() {
+            out.text("there are no edits\n")?;
+        }
         left = left.saturating_sub(u32::try_from(page.edits.len()).unwrap_or(u32::MAX));
         page_token = page.next_page_token;
         if page_token.is_empty() && left > 0 && page.forgotten_through > 0 && !out.is_json() {

@@ -20,13 +20,20 @@ pub(super) trait Key: Copy + Ord {
 
     /// Converts an identifier, which must fit the type.
     fn of(id: u128) -> Self;
+
+    /// Converts a key to an identifier.
+    fn wide(self) -> u128;
 }
 
 impl Key for u64 {
     const MAX: Self = Self::MAX;
 
     fn of(id: u128) -> Self {
-        id as Self // OK because narrow trees are for identifiers of up to 64 bits
+        id as Self // OK because narrow keys are for identifiers of up to 64 bits
+    }
+
+    fn wide(self) -> u128 {
+        self.into()
     }
 }
 
@@ -35,6 +42,10 @@ impl Key for u128 {
 
     fn of(id: u128) -> Self {
         id
+    }
+
+    fn wide(self) -> u128 {
+        self
     }
 }
 
