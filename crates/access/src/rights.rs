@@ -33,6 +33,8 @@ pub enum Target<'t> {
     Series(&'t Series),
     /// The custom layout with this name.
     Layout(&'t str),
+    /// At least one custom layout: a right on any layout, or on names of layouts, is enough. There may be no layouts yet.
+    SomeLayout,
     /// A space itself: its creation and deletion.
     Space {
         /// The key of the space, or its name if there is no such space.
@@ -194,6 +196,7 @@ impl Scope {
                 Target::Series(Series::FullRand) => self.full_rand,
                 Target::Series(series) => self.has_serial(series),
                 Target::Layout(name) => self.has_layout(name),
+                Target::SomeLayout => !self.layouts.is_empty() || !self.layout_prefixes.is_empty(),
                 Target::Space { key } => self.has_space(key),
                 Target::Some { space } => self.all_regions || self.has_space_prefix(space) || self.find(space).is_ok(),
                 Target::Table { space } => self.has_regions(space, ""),
@@ -309,6 +312,7 @@ impl Target<'_> {
             Self::Format(format) => format.token().to_owned(),
             Self::Series(series) => series.to_string(),
             Self::Layout(name) => Resource::Layout((*name).to_owned()).to_string(),
+            Self::SomeLayout => Resource::Layouts(String::new()).to_string(),
             Self::Space { .. } => Resource::Space(space.to_owned()).to_string(),
             Self::Some { .. } | Self::Table { .. } => {
                 Resource::Regions { space: space.to_owned(), prefix: String::new() }.to_string()

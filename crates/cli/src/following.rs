@@ -24,10 +24,11 @@ pub(crate) async fn keep(
 ) -> Result<(), Failure> {
     let mut daemon = client.connect().await?;
     let mut lost = Repeated::default();
+    let mut is_resuming = false;
     loop {
         match follow(&daemon, &client.endpoint(), &mut after, out).await {
             Ok(()) => {}
-            Err(Failure::Refused(refusal)) if refusal.is_transient() => {
+            Err(Failure::Refused(refusal)) if refusal.is_transient() || (is_resuming && refusal.needs_snapshot()) => {
                 if refusal.needs_snapshot() {
                     let missed =
                         format!("changes after revision {after} were missed; printing all current {what} again");
@@ -41,6 +42,7 @@ pub(crate) async fn keep(
             &format!("lost the connection to the daemon; resuming after revision {after} once a daemon answers"),
             out.is_json(),
         );
+        is_resuming = true;
         daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;

@@ -4970,7 +4970,8 @@ pub mod layouts_client {
             self.inner.unary(req, path, codec).await
         }
         /// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-        /// that was received.
+        /// that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+        /// longer read any layout.
         pub async fn watch_layouts(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchLayoutsRequest>,
@@ -5049,7 +5050,8 @@ pub mod layouts_server {
             + std::marker::Send
             + 'static;
         /// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-        /// that was received.
+        /// that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+        /// longer read any layout.
         async fn watch_layouts(
             &self,
             request: tonic::Request<super::WatchLayoutsRequest>,

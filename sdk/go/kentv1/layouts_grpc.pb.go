@@ -46,7 +46,8 @@ type LayoutsClient interface {
 	// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
 	ListLayoutHistory(ctx context.Context, in *ListLayoutHistoryRequest, opts ...grpc.CallOption) (*ListLayoutHistoryResponse, error)
 	// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-	// that was received.
+	// that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+	// longer read any layout.
 	WatchLayouts(ctx context.Context, in *WatchLayoutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLayoutsResponse], error)
 }
 
@@ -143,7 +144,8 @@ type LayoutsServer interface {
 	// Lists the past edits of the layouts that the caller may read, the newest first. The daemon keeps the last 1000 edits.
 	ListLayoutHistory(context.Context, *ListLayoutHistoryRequest) (*ListLayoutHistoryResponse, error)
 	// Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-	// that was received.
+	// that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+	// longer read any layout.
 	WatchLayouts(*WatchLayoutsRequest, grpc.ServerStreamingServer[WatchLayoutsResponse]) error
 	mustEmbedUnimplementedLayoutsServer()
 }

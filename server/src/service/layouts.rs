@@ -154,16 +154,17 @@ impl Layouts for LayoutsService {
         request: Request<WatchLayoutsRequest>,
     ) -> Result<Response<Self::WatchLayoutsStream>, Status> {
         let session = Session::begin(&self.engine, &request)?;
+        let is_allowed = |caller: &Caller| caller.check(Action::Read, Target::SomeLayout, || ("", ""));
+        is_allowed(session.caller()).map_err(|denied| status::from_denied(&denied))?;
         let after = request.into_inner().after_revision;
         if after > 0 {
             // The watcher learns at once if it cannot resume.
-            self.layouts().edits_after(after).await.map_err(|error| status::from_layout(&error))?;
+            self.layouts().edit_after(after).await.map_err(|error| status::from_layout(&error))?;
         }
         let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchLayouts", WATCHERS_MAX))?;
         let (service, caller) = (Self::new(self.engine.clone()), session.clone());
         let run = |events| async move { Watcher { service, session: caller, events }.run(after).await };
-        // A caller that may read no layout gets no events.
-        Ok(Response::new(Box::pin(watcher::watch(self.engine.clone(), (session, watching), |_| Ok(()), run))))
+        Ok(Response::new(Box::pin(watcher::watch(self.engine.clone(), (session, watching), is_allowed, run))))
     }
 }
 
@@ -182,14 +183,16 @@ impl Watcher {
         let draining = self.service.engine.draining().clone();
         loop {
             edited.mark_unchanged();
-            let edits = layouts.edits_after(seen).await.map_err(|error| status::from_layout(&error))?;
-            for (revision, edit) in edits {
-                if matches!(edit.change, LayoutChange::All { .. }) {
-                    seen = self.send_snapshot().await?;
-                    break;
-                }
-                self.send_edit(revision, &edit, seen).await?;
-                seen = revision;
+            while let Some((revision, edit)) =
+                layouts.edit_after(seen).await.map_err(|error| status::from_layout(&error))?
+            {
+                seen = match edit.change {
+                    LayoutChange::All { .. } => self.send_snapshot().await?,
+                    LayoutChange::One { .. } => {
+                        self.send_edit(revision, &edit, seen).await?;
+                        revision
+                    }
+                };
             }
             select! {
                 biased;

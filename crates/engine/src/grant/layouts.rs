@@ -8,6 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use kent_ids::{
@@ -19,7 +20,10 @@ use kent_proto::{
     stored::{self, LayoutChange, LayoutOperation, StoredLayout},
 };
 use kent_store::{CommitError, Committed, Store, Txn, Version};
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, MutexGuard, watch},
+    time,
+};
 use tracing::info;
 
 use super::check_max;
@@ -64,6 +68,9 @@ const LAYOUTS_MAX: usize = 256;
 /// The maximum number of attempts at a change that conflicts with changes of other replicas.
 const ATTEMPTS: u32 = 16;
 
+/// The pause before the second attempt. Each pause is longer by this time than the one before.
+const PAUSE: Duration = Duration::from_millis(5);
+
 impl LayoutGrants {
     /// Checks that the records of all layouts and of their edits are readable. Starts with no layout in memory.
     pub(crate) async fn load(
@@ -83,27 +90,32 @@ impl LayoutGrants {
     }
 
     /// Reads a layout, and marks it as used, so that this daemon may grant from it. A request with a wrong tag or too many
-    /// identifiers is refused before that.
+    /// identifiers is refused before that. If another replica edits a layout at the same time, this may have no effect;
+    /// the caller then tries again.
     pub(super) async fn open(
         self,
         name: String,
         (request, packed_bytes): (AllocateInput, u64),
         by: (String, UnixNanos),
     ) -> Result<(), AllocateError> {
-        for _ in 0..ATTEMPTS {
-            let Some((stored, version)) = self.read(&name).await? else {
-                return Err(AllocateError::NoSuchLayout { name });
-            };
-            if stored.used {
-                self.insert(name, stored);
+        let mut editing = self.editing.lock().await;
+        // The call that held the lock before may have had the same purpose.
+        if self.used(&name).is_some() {
+            return Ok(());
+        }
+        let Some((stored, version)) = self.read(&name).await? else {
+            return Err(AllocateError::NoSuchLayout { name });
+        };
+        if !stored.used {
+            check(&request, &stored.layout, packed_bytes)?;
+            let used = StoredLayout { used: true, ..stored.clone() };
+            if !self.put(&mut editing, &name, version, (LayoutOperation::Use, used), by).await? {
+                // The next attempt reads the record again: if the answer was lost, it tells whether the mark is there.
                 return Ok(());
             }
-            check(&request, &stored.layout, packed_bytes)?;
-            // Commit, then read again: if the answer was lost, the record tells whether the mark is there.
-            let used = StoredLayout { used: true, ..stored };
-            self.put(&name, version, (LayoutOperation::Use, used), by.clone()).await?;
         }
-        Err(AllocateError::Contended { attempts: ATTEMPTS })
+        self.insert(name, stored);
+        Ok(())
     }
 
     /// Creates a layout, or only checks it. An equal layout that already exists under this name is returned as it is.
@@ -118,7 +130,9 @@ impl LayoutGrants {
         let created_ms = i64::try_from(now.get() / 1_000_000).unwrap_or(i64::MAX);
         let created_by = author.clone();
         let new = StoredLayout { layout, spelling, description, created_by, created_ms, used: false };
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            time::sleep(PAUSE * attempt).await;
+            let mut editing = self.editing.lock().await;
             if let Some((stored, _)) = self.read(&name).await? {
                 let is_same = (&stored.layout, &stored.spelling) == (&new.layout, &new.spelling);
                 return match is_same {
@@ -133,8 +147,8 @@ impl LayoutGrants {
             if self.read_all().await?.len() >= LAYOUTS_MAX {
                 return Err(LayoutError::TooMany { max: LAYOUTS_MAX });
             }
-            let by = (author.clone(), now);
-            if validate_only || self.put(&name, Version::ABSENT, (LayoutOperation::Create, new.clone()), by).await? {
+            let (by, created) = ((author.clone(), now), (LayoutOperation::Create, new.clone()));
+            if validate_only || self.put(&mut editing, &name, Version::ABSENT, created, by).await? {
                 if !validate_only {
                     info!(layout = name, fields = %new.layout, "layout created");
                 }
@@ -147,7 +161,9 @@ impl LayoutGrants {
     /// Deletes a layout from which nothing was issued.
     pub async fn delete(&self, name: &str, (author, now): (String, UnixNanos)) -> Result<ListedLayout, LayoutError> {
         let mut tried: Option<(ListedLayout, Version)> = None;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            time::sleep(PAUSE * attempt).await;
+            let mut editing = self.editing.lock().await;
             let read = self.read(name).await?;
             // If the answer of an earlier attempt was lost, and that version is gone, then the attempt succeeded.
             let is_gone = |(_, version): &mut (_, Version)| read.as_ref().is_none_or(|(_, now)| now != version);
@@ -164,7 +180,7 @@ impl LayoutGrants {
             let txn = Txn::new().expect(key.clone(), version).delete(key);
             let (operation, name, layout) = (LayoutOperation::Delete, name.to_owned(), Box::new(stored.clone()));
             let deleted = LayoutChange::One { operation, name: name.clone(), layout };
-            let commit = self.commit(txn, deleted, (author.clone(), now)).await?;
+            let commit = self.commit(&mut editing, txn, deleted, (author.clone(), now)).await?;
             let safe = stored.layout.check(0, now).ok();
             let listed = ListedLayout { name, stored, safe };
             match commit {
@@ -234,6 +250,7 @@ impl LayoutGrants {
     /// unknown. The caller then reads the record again.
     async fn put(
         &self,
+        editing: &mut MutexGuard<'_, ()>,
         name: &str,
         version: Version,
         (operation, layout): (LayoutOperation, StoredLayout),
@@ -242,7 +259,7 @@ impl LayoutGrants {
         let key = keys::layout(name);
         let txn = Txn::new().expect(key.clone(), version).put(key, stored::encode_layout(&layout));
         let change = LayoutChange::One { operation, name: name.to_owned(), layout: Box::new(layout) };
-        match self.commit(txn, change, by).await? {
+        match self.commit(editing, txn, change, by).await? {
             Ok(_) => Ok(true),
             Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => Err(StoreFailure::other_store()),
             Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => Ok(false),
@@ -250,17 +267,19 @@ impl LayoutGrants {
         }
     }
 
-    /// Commits an edit, unless the record of the revision cannot be read.
+    /// Commits an edit, unless the record of the revision cannot be read. The caller holds the lock `editing`.
     async fn commit(
         &self,
+        _editing: &mut MutexGuard<'_, ()>,
         txn: Txn,
         change: LayoutChange,
         by: (String, UnixNanos),
     ) -> Result<Result<Committed, CommitError>, StoreFailure> {
-        let _editing = self.editing.lock().await;
         let txn = self.record(txn, change, by).await?;
         let committed = self.store.commit(txn.expect(keys::CLUSTER, self.founded)).await;
-        self.edited.send_replace(());
+        if !matches!(committed, Err(CommitError::Conflict { .. })) {
+            self.edited.send_replace(());
+        }
         Ok(committed)
     }
 

@@ -69,24 +69,25 @@ impl LayoutGrants {
         Ok(edits)
     }
 
-    /// Returns the edits after a revision, oldest first.
+    /// Returns the first edit after a revision, with the revision that it made, or `None` if there is none yet.
     ///
     /// # Errors
     ///
     /// - [`LayoutError::Future`] if the layouts have not reached the revision.
-    /// - [`LayoutError::Forgotten`] if some of these edits are no longer kept, or if the revision belongs to a store that
-    ///   was restored from a backup since.
-    pub async fn edits_after(&self, after: u64) -> Result<Vec<(u64, LayoutEdit)>, LayoutError> {
+    /// - [`LayoutError::Forgotten`] if the edit is no longer kept, or if the revision belongs to a store that was restored
+    ///   from a backup since.
+    pub async fn edit_after(&self, after: u64) -> Result<Option<(u64, LayoutEdit)>, LayoutError> {
         let present = self.revision().await?.0;
         if after >= present {
-            return if after == present { Ok(Vec::new()) } else { Err(LayoutError::Future { present }) };
+            return if after == present { Ok(None) } else { Err(LayoutError::Future { present }) };
         }
-        let edits = self.edits().await?;
-        let first = edits.partition_point(|(revision, _)| *revision <= after);
-        match edits.get(first) {
-            Some((_, edit)) if edit.follows == after => Ok(edits.into_iter().skip(first).collect()),
-            Some(_) | None => Err(LayoutError::Forgotten { after }),
+        let next = after.saturating_add(1);
+        if let Some(read) = self.store.get(&keys::layout_edit(next)).await.map_err(StoreFailure::from)? {
+            return Ok(Some((next, stored::decode_layout_edit(&read.value).map_err(StoreFailure::from)?)));
         }
+        // Only a restore or a migration leaves a gap between revisions.
+        let follows = |(_, edit): &(u64, LayoutEdit)| edit.follows == after;
+        self.edits().await?.into_iter().find(follows).map(Some).ok_or(LayoutError::Forgotten { after })
     }
 
     /// Reads the revision of the layouts, and the version of its record.

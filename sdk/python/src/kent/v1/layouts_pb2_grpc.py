@@ -107,7 +107,8 @@ class LayoutsServicer(object):
 
     def WatchLayouts(self, request, context):
         """Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-        that was received.
+        that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+        longer read any layout.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1177,7 +1177,8 @@ export const LayoutsService = {
   },
   /**
    * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-   * that was received.
+   * that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+   * longer read any layout.
    */
   watchLayouts: {
     path: "/kent.v1.Layouts/WatchLayouts" as const,
@@ -1209,7 +1210,8 @@ export interface LayoutsServer extends UntypedServiceImplementation {
   listLayoutHistory: handleUnaryCall<ListLayoutHistoryRequest, ListLayoutHistoryResponse>;
   /**
    * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-   * that was received.
+   * that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+   * longer read any layout.
    */
   watchLayouts: handleServerStreamingCall<WatchLayoutsRequest, WatchLayoutsResponse>;
 }
@@ -1302,7 +1304,8 @@ export interface LayoutsClient extends Client {
   ): ClientUnaryCall;
   /**
    * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-   * that was received.
+   * that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+   * longer read any layout.
    */
   watchLayouts(
     request: WatchLayoutsRequest,

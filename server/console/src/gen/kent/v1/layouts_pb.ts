@@ -452,7 +452,8 @@ export const Layouts: GenService<{
   },
   /**
    * Sends the layouts that the caller may read, then their edits in order. To resume a watch, name the last revision
-   * that was received.
+   * that was received. If the caller's rights change, this applies to later edits; the watch ends when the caller may no
+   * longer read any layout.
    *
    * @generated from rpc kent.v1.Layouts.WatchLayouts
    */
