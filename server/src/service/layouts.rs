@@ -124,8 +124,9 @@ impl Layouts for LayoutsService {
     ) -> Result<Response<ListLayoutHistoryResponse>, Status> {
         let caller = caller(&self.engine, &request)?;
         let ListLayoutHistoryRequest { name, page_size, page_token } = request.into_inner();
-        if !name.is_empty() {
-            check(&caller, Action::Read, &name).map_err(|error| status::from_layout(&error))?;
+        match name.is_empty() {
+            true => may_read_some(&caller)?,
+            false => check(&caller, Action::Read, &name).map_err(|error| status::from_layout(&error))?,
         }
         let page = model::parse_page(page_size, &page_token).map_err(|invalid| status::from_invalid(&invalid))?;
         let before = page.after.map_or(u64::MAX, |after| after.parse().unwrap_or(0));
@@ -154,8 +155,7 @@ impl Layouts for LayoutsService {
         request: Request<WatchLayoutsRequest>,
     ) -> Result<Response<Self::WatchLayoutsStream>, Status> {
         let session = Session::begin(&self.engine, &request)?;
-        let is_allowed = |caller: &Caller| caller.check(Action::Read, Target::SomeLayout, || ("", ""));
-        is_allowed(session.caller()).map_err(|denied| status::from_denied(&denied))?;
+        may_read_some(session.caller())?;
         let after = request.into_inner().after_revision;
         if after > 0 {
             // The watcher learns at once if it cannot resume.
@@ -164,6 +164,7 @@ impl Layouts for LayoutsService {
         let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchLayouts", WATCHERS_MAX))?;
         let (service, caller) = (Self::new(self.engine.clone()), session.clone());
         let run = |events| async move { Watcher { service, session: caller, events }.run(after).await };
+        let is_allowed = |caller: &Caller| caller.check(Action::Read, Target::SomeLayout, || ("", ""));
         Ok(Response::new(Box::pin(watcher::watch(self.engine.clone(), (session, watching), is_allowed, run))))
     }
 }
@@ -243,6 +244,12 @@ fn check(caller: &Caller, action: Action, name: &str) -> Result<(), LayoutError>
     // A name that is not valid is refused before it can appear in a permission.
     let name = model::layout_name("name", name).map_err(|invalid: Invalid| LayoutError::BadField(invalid))?;
     Ok(caller.check(action, Target::Layout(&name), || ("", ""))?)
+}
+
+/// Fails if the caller may read no layout at all.
+fn may_read_some(caller: &Caller) -> Result<(), Status> {
+    let checked = caller.check(Action::Read, Target::SomeLayout, || ("", ""));
+    checked.map_err(|denied| status::from_denied(&denied))
 }
 
 fn resource(name: &str) -> String {
