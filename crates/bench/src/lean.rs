@@ -78,8 +78,8 @@ const PLAIN: [u8; 2] = [0x83, 0x86];
 const SECURE: [u8; 2] = [0x83, 0x87];
 /// `:path`, `:authority`, `content-type` and `te` by their indices, after [`literal_fields`] has added them in this order.
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
-/// `authorization` as a literal without indexing (RFC 7541, 6.2.2). tonic's client also sends it this way with each
-/// call.
+/// `authorization` as a literal without indexing (RFC 7541, 6.2.2). tonic's client also sends it with each call, but
+/// Huffman-coded (5.2), which takes a server on h2 about as long to read.
 const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
