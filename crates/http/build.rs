@@ -1,4 +1,4 @@
-//! Lists the files of the console (`server/console/dist`) to embed in the program.
+//! Lists the files of the console, which `server/console/check build` makes, to embed in the program.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const DIST: &str = "../../server/console/dist";
+const DIST: &str = "console";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={DIST}");
