@@ -69,6 +69,24 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 21] = [
     ),
 ];
 
+/// A published crate contains only its own files, so its build script finds no others.
+#[test]
+fn ok_build_scripts_read_only_files_of_their_crate() {
+    let mut scripts = 0;
+    for (name, folder, _) in CRATES {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("the manifest exists");
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        if let Ok(script) = fs::read_to_string(folder.join("build.rs")) {
+            scripts += 1;
+            assert!(!script.contains("../"), "{name}");
+        }
+    }
+    assert!(scripts > 0);
+}
+
 /// Dependencies that the pure crates must not have.
 const IMPURE: [&str; 6] = ["tokio", "rand", "tonic", "sled", "tracing", "async-trait"];
 
