@@ -283,7 +283,7 @@ impl Contest {
         // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
             for Entry { load, contenders, all } in &mut *entries {
-                // Each contender comes first in some rounds, because a slice may favour or hinder the one after it.
+                // Each contender comes first in some rounds, because a slice may favor or hinder the one after it.
                 let first = round as usize % contenders.len().max(1); // OK because rounds are few
                 let mut pairs: Vec<_> = contenders.iter_mut().zip(all).collect();
                 pairs.rotate_left(first);
