@@ -69,7 +69,7 @@ impl LayoutGrants {
         Ok(edits)
     }
 
-    /// Returns the first edit after a revision, with the revision that it made, or `None` if there is none yet.
+    /// Returns the first edit after a revision, with the revision that it made, or `None` if no edit follows yet.
     ///
     /// # Errors
     ///
