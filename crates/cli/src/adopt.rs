@@ -9,29 +9,24 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
 use kent_ids::Source;
-use kent_proto::v1::{
-    GetRegionRequest, GetSpaceRequest, RaiseFloorsRequest, Region, UpdateRegionRequest, raise_floors_request,
-    region::{Kind, Order},
-};
+use kent_proto::v1::{RaiseFloorsRequest, raise_floors_request};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::args::AdoptArgs;
 use crate::confirm;
 use crate::connect::request;
-use crate::failure::{Failure, Refusal};
+use crate::failure::Failure;
 use crate::floors::{self, Floor};
-use crate::names;
 use crate::notice;
-use crate::number::{self, Form};
+use crate::number;
 use crate::output::Out;
 use crate::table::{Cell, Table};
 
-/// The maximum number of floors that the daemon raises in one commit.
-const BATCH: usize = 50;
-
-/// The number of attempts at a region whose counter moves at the same time.
-const ATTEMPTS: u32 = 8;
+/// The maximum number of floors that the daemon raises in one commit. A floor of a region counts as
+/// [`REGION_FLOORS`].
+const BATCH: usize = 60;
+const REGION_FLOORS: usize = 4;
 
 pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let bad = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
@@ -132,122 +127,46 @@ impl Adoption<'_> {
         bar: &ProgressBar,
     ) -> Result<(Vec<Raised>, Duration), Failure> {
         let mut within = Duration::ZERO;
-        let mut raised: Vec<Option<Raised>> = floors.iter().map(|_| None).collect();
-        let is_region = |floor: &Floor| matches!(floor.source, Source::Region { .. });
-        let others: Vec<usize> = (0..floors.len()).filter(|at| !is_region(&floors[*at])).collect();
-        for batch in others.chunks(BATCH) {
-            let message = |at: &usize| raise_floors_request::Floor {
-                source: floors[*at].source.to_string(),
-                floor: floors[*at].text.clone(),
+        let mut raised = Vec::new();
+        for batch in batches(floors) {
+            let message = |floor: &Floor| raise_floors_request::Floor {
+                source: floor.source.to_string(),
+                floor: floor.text.clone(),
             };
-            let message = RaiseFloorsRequest { floors: batch.iter().map(message).collect(), validate_only: dry_run };
-            let answer = self.daemon.admin().raise_floors(request(message)).await?.into_inner();
-            within = within.max(Duration::from_millis(answer.effective_within_ms));
-            for (at, floor) in batch.iter().zip(answer.floors) {
-                let (before, text) = (floor.before.parse().ok(), floors[*at].text.clone());
-                let (source, after, changed) = (floor.source, floor.after, floor.changed);
-                raised[*at] = Some(Raised { source, floor: text, before, after, changed });
-                bar.inc(1);
-            }
-        }
-        for (floor, raised) in floors.iter().zip(&mut raised) {
-            if let Source::Region { name, space } = &floor.source {
-                let (region, effective) = self.raise_region(floor, names::region(space, name), space, dry_run).await?;
-                within = within.max(effective);
-                *raised = Some(region);
-                bar.inc(1);
-            }
-        }
-        let raised: Option<Vec<Raised>> = raised.into_iter().collect();
-        raised.map(|raised| (raised, within)).ok_or_else(|| Failure::Answer("the daemon left out a floor".to_owned()))
-    }
-
-    async fn raise_region(
-        &self,
-        Floor { source, text, .. }: &Floor,
-        name: String,
-        space: &str,
-        dry_run: bool,
-    ) -> Result<(Raised, Duration), Failure> {
-        let mut regions = self.daemon.regions();
-        let get = GetSpaceRequest { name: names::space(space) };
-        let found = regions.get_space(request(get)).await?.into_inner();
-        let get = GetRegionRequest { name: name.clone() };
-        let region = regions.get_region(request(get)).await?.into_inner();
-        let floor = Form::of(found.text_form(), found.bits).value(text, space, found.bits);
-        let next = floor.and_then(|floor| next(&region, floor, found.bits));
-        let next = next.map_err(|problem| Failure::Usage(format!("{source}: {problem}")))?;
-        let raised = |before: u128, after: u128, changed| {
-            let (before, after) = (Some(before), after.to_string());
-            Raised { source: source.to_string(), floor: text.clone(), before, after, changed }
-        };
-        let Some(mut next) = next else {
-            let issued: u128 = region.issued.parse().unwrap_or(u128::MAX);
-            return Ok((raised(issued, issued, false), Duration::ZERO));
-        };
-        let mut attempt = 0;
-        loop {
-            let message = UpdateRegionRequest {
-                name: name.clone(),
-                next: Some(next.into()),
+            let message = RaiseFloorsRequest {
+                floors: batch.iter().map(message).collect(),
                 validate_only: dry_run,
                 reason: self.reason.to_owned(),
-                ..UpdateRegionRequest::default()
             };
-            let status = match regions.update_region(request(message)).await {
-                Ok(response) => {
-                    let response = response.into_inner();
-                    let change = response.changes.iter().find_map(|change| change.before.as_ref());
-                    let before = change.and_then(|before| before.issued.parse().ok()).unwrap_or(next);
-                    let is_confirmed = response.unconfirmed.is_empty();
-                    let within = if is_confirmed { 0 } else { response.effective_within_ms };
-                    return Ok((raised(before, next.max(before), change.is_some()), Duration::from_millis(within)));
-                }
-                Err(status) => status,
-            };
-            let refusal = Refusal::new(&status);
-            let fact = |wanted: &str| refusal.facts.iter().find_map(|(name, value)| (name == wanted).then_some(value));
-            let counter = fact("next").and_then(|next| next.parse::<u128>().ok());
-            match counter.filter(|_| refusal.reason.as_deref() == Some("NEXT_TOO_LOW") && attempt < ATTEMPTS) {
-                // The only daemon has passed the floor already.
-                Some(counter) if fact("shared").is_some_and(|shared| shared == "false") => {
-                    return Ok((raised(counter, counter, false), Duration::ZERO));
-                }
-                // Another replica may still hold numbers below the floor, so the counter is declared as it is. If it
-                // keeps moving, some numbers are skipped.
-                Some(counter) => next = counter.saturating_add(if attempt == 0 { 0 } else { 1 << (9 + attempt) }),
-                None => return Err(status.into()),
+            let answer = self.daemon.admin().raise_floors(request(message)).await?.into_inner();
+            within = within.max(Duration::from_millis(answer.effective_within_ms));
+            if answer.floors.len() != batch.len() {
+                return Err(Failure::Answer("the daemon left out a floor".to_owned()));
             }
-            attempt += 1;
+            for (floor, answer) in batch.iter().zip(answer.floors) {
+                let (before, text) = (answer.before.parse().ok(), floor.text.clone());
+                let (source, after, changed) = (answer.source, answer.after, answer.changed);
+                raised.push(Raised { source, floor: text, before, after, changed });
+                bar.inc(1);
+            }
         }
+        Ok((raised, within))
     }
 }
 
-/// Returns the number at which a region continues above a floor; `None` if all its identifiers are above the floor.
-fn next(region: &Region, floor: u128, bits: u32) -> Result<Option<u128>, String> {
-    match (region.order(), region.kind()) {
-        (_, Kind::Closed) => return Err("the region is closed, so it issues nothing".to_owned()),
-        (Order::Scrambled, _) => {
-            return Err(
-                "the region issues its numbers in a scrambled order, so it cannot continue above an identifier; \
-                        choose a region whose prefix no identifier in use has"
-                    .to_owned(),
-            );
-        }
-        (Order::External, _) => return Err("Kent does not issue the numbers of this region".to_owned()),
-        _ => {}
-    }
-    let prefix_bits = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
-    let base =
-        u128::from_str_radix(&region.prefix, 2).unwrap_or(0).checked_shl(bits.saturating_sub(prefix_bits)).unwrap_or(0);
-    let Some(suffix) = floor.checked_sub(base) else { return Ok(None) };
-    match suffix.checked_shr(region.suffix_bits).unwrap_or(0) {
-        0 => suffix.checked_add(1).map(Some).ok_or_else(|| "no number is left above the floor".to_owned()),
-        _ => {
-            let last = base + (u128::MAX.checked_shr(128 - region.suffix_bits).unwrap_or(0));
-            Err(format!("the floor {floor} is above the last identifier of the region, which is {last}"))
+/// Divides floors, in their order, into parts that fit one commit.
+fn batches(floors: &[Floor]) -> Vec<&[Floor]> {
+    let weight = |floor: &Floor| if matches!(floor.source, Source::Region { .. }) { REGION_FLOORS } else { 1 };
+    let (mut batches, mut begin, mut total) = (Vec::new(), 0, 0);
+    for (at, floor) in floors.iter().enumerate() {
+        total += weight(floor);
+        if total > BATCH {
+            batches.push(&floors[begin..at]);
+            (begin, total) = (at, weight(floor));
         }
     }
+    batches.push(&floors[begin..]);
+    batches
 }
 
 fn table(all: &[Raised]) -> Table {
@@ -294,4 +213,26 @@ fn conclude(all: &[Raised], dry_run: bool, out: &mut Out) -> Result<(), Failure>
         (true, _) => "dry run: nothing was changed\n".to_owned(),
         (false, _) => format!("raised {}\n", number::counted(changing, "source")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_each_batch_fits_one_commit_and_none_is_lost() {
+        for (floors, expected) in [
+            (vec!["serial:A"; 60], vec![60]),
+            (vec!["serial:A"; 61], vec![60, 1]),
+            (vec!["region:a"; 16], vec![15, 1]),
+            ([vec!["region:a"; 14], vec!["serial:A"; 5], vec!["region:a"; 1]].concat(), vec![18, 2]),
+            (vec!["uuidv7"], vec![1]),
+        ] {
+            let floor =
+                |source: &&str| Floor { line: 1, source: source.parse().expect("a source"), text: String::new() };
+            let floors: Vec<_> = floors.iter().map(floor).collect();
+            let sizes: Vec<_> = batches(&floors).iter().map(|batch| batch.len()).collect();
+            assert_eq!(sizes, expected);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Parsing and formatting numbers for people.
 
-use kent_codec::parse_id;
+use kent_codec::parse_id_in;
 pub(crate) use kent_codec::parse_number as parse;
 use kent_ids::{Uid11, layout::Spelling};
 pub(crate) use kent_ids::{counted, grouped};
@@ -38,13 +38,9 @@ impl Form {
 }
 
 impl Form {
-    /// Reads an identifier of a space that has this text form. A text of 11 characters is a uid11 if the space writes
-    /// its identifiers so, even if all characters are digits.
+    /// Reads an identifier of a space that has this text form.
     pub(crate) fn value(&self, text: &str, space: &str, bits: u32) -> Result<u128, String> {
-        match (self, text.parse::<Uid11>()) {
-            (Self::Uid11, Ok(uid)) => Ok(uid.get().into()),
-            _ => parse_id(text)?.within(space, bits),
-        }
+        parse_id_in(text, space, bits, *self == Self::Uid11)
     }
 }
 

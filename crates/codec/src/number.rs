@@ -79,6 +79,19 @@ pub fn parse_id(text: &str) -> Result<TypedId, String> {
     parse_number_or_uid11(text).map(|value| TypedId { value, is_uuid: false })
 }
 
+/// Reads an identifier of this space, of `bits` bits. In a space that writes its identifiers as uid11s, 11 characters are
+/// a uid11, even if all are digits.
+///
+/// # Errors
+///
+/// Fails with a message that states the problem and the valid forms.
+pub fn parse_id_in(text: &str, space: &str, bits: u32, is_uid11: bool) -> Result<u128, String> {
+    match text.parse::<Uid11>() {
+        Ok(uid11) if is_uid11 => Ok(uid11.get().into()),
+        _ => parse_id(text)?.within(space, bits),
+    }
+}
+
 /// Returns the problem of a number as a spreadsheet shows a long one: 1.29704E+19.
 pub(crate) fn rounded(text: &str) -> Option<String> {
     let (digits, exponent) = text.split_once(['e', 'E'])?;

@@ -4,6 +4,7 @@ pub mod asks;
 mod counted;
 pub mod directory;
 pub mod edits;
+pub(crate) mod floors;
 mod follow;
 pub mod history;
 pub mod past;

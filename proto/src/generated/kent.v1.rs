@@ -7457,22 +7457,29 @@ pub struct Series {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RaiseFloorsRequest {
-    /// 1 to 50 floors, each with another source.
+    /// The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
+    /// or 15 of regions; a floor of a region counts as four.
     #[prost(message, repeated, tag = "1")]
     pub floors: ::prost::alloc::vec::Vec<raise_floors_request::Floor>,
     /// Only check the floors, and return what they would skip.
     #[prost(bool, tag = "2")]
     pub validate_only: bool,
+    /// The reason, for the history of the tables of regions.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `RaiseFloorsRequest`.
 pub mod raise_floors_request {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Floor {
-        /// A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
+        /// A region, a series, a time-based format or a layout: "region:orders", "serial:GBP", "uid11-snowish", "layout:orders".
+        /// The floor of a region is an edit of its table and needs the permission to edit it; other floors need the permission
+        /// to operate the daemon.
         #[prost(string, tag = "1")]
         pub source: ::prost::alloc::string::String,
-        /// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-        /// in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
+        /// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
+        /// decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+        /// because only later times are issued.
         #[prost(string, tag = "2")]
         pub floor: ::prost::alloc::string::String,
     }
@@ -7482,8 +7489,8 @@ pub struct RaiseFloorsResponse {
     /// The result for each floor, in the same order.
     #[prost(message, repeated, tag = "1")]
     pub floors: ::prost::alloc::vec::Vec<RaisedFloor>,
-    /// The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
-    /// there is no other replica. Wait for so long before you rely on the floors.
+    /// The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
+    /// other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
     #[prost(uint64, tag = "2")]
     pub effective_within_ms: u64,
 }
@@ -7492,11 +7499,12 @@ pub struct RaisedFloor {
     /// The source, as in the request.
     #[prost(string, tag = "1")]
     pub source: ::prost::alloc::string::String,
-    /// The number at which a series continued before, decimal. Empty for a time-based source.
+    /// The number at which a region or a series continued before, decimal. For a region, it counts from the beginning of the
+    /// region. Empty for a time-based source.
     #[prost(string, tag = "2")]
     pub before: ::prost::alloc::string::String,
-    /// The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
-    /// which nothing more is issued.
+    /// The number at which a region or a series continues from now on, decimal. For a time-based source: the time, in RFC 3339
+    /// form, before which nothing more is issued.
     #[prost(string, tag = "3")]
     pub after: ::prost::alloc::string::String,
     /// False if the source was above the floor already.

@@ -123,6 +123,15 @@ pub(super) fn check_bytes(field: &'static str, text: &str) -> Result<(), Invalid
 }
 
 impl EditOptions {
+    /// The options of floors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the reason is too long.
+    pub fn of_floors(validate_only: bool, reason: String) -> Result<Self, Invalid> {
+        Self::checked(validate_only, 0, String::new(), reason)
+    }
+
     pub(super) fn checked(
         validate_only: bool,
         expected_revision: u64,

@@ -260,10 +260,13 @@ func (x *Series) GetOnDemand() bool {
 
 type RaiseFloorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 50 floors, each with another source.
+	// The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
+	// or 15 of regions; a floor of a region counts as four.
 	Floors []*RaiseFloorsRequest_Floor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
 	// Only check the floors, and return what they would skip.
-	ValidateOnly  bool `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// The reason, for the history of the tables of regions.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,12 +315,19 @@ func (x *RaiseFloorsRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *RaiseFloorsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type RaiseFloorsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The result for each floor, in the same order.
 	Floors []*RaisedFloor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
-	// The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
-	// there is no other replica. Wait for so long before you rely on the floors.
+	// The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
+	// other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
 	EffectiveWithinMs uint64 `protobuf:"varint,2,opt,name=effective_within_ms,json=effectiveWithinMs,proto3" json:"effective_within_ms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -371,10 +381,11 @@ type RaisedFloor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source, as in the request.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The number at which a series continued before, decimal. Empty for a time-based source.
+	// The number at which a region or a series continued before, decimal. For a region, it counts from the beginning of the
+	// region. Empty for a time-based source.
 	Before string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
-	// The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
-	// which nothing more is issued.
+	// The number at which a region or a series continues from now on, decimal. For a time-based source: the time, in RFC 3339
+	// form, before which nothing more is issued.
 	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
 	// False if the source was above the floor already.
 	Changed       bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
@@ -2749,10 +2760,13 @@ func (x *LogFilter) GetConfigured() string {
 
 type RaiseFloorsRequest_Floor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders".
+	// A region, a series, a time-based format or a layout: "region:orders", "serial:GBP", "uid11-snowish", "layout:orders".
+	// The floor of a region is an edit of its table and needs the permission to edit it; other floors need the permission
+	// to operate the daemon.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-	// in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
+	// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
+	// decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+	// because only later times are issued.
 	Floor         string `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3427,10 +3441,11 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\x06Series\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\tR\breserved\x12\x1b\n" +
-	"\ton_demand\x18\x03 \x01(\bR\bonDemand\"\xab\x01\n" +
+	"\ton_demand\x18\x03 \x01(\bR\bonDemand\"\xc3\x01\n" +
 	"\x12RaiseFloorsRequest\x129\n" +
 	"\x06floors\x18\x01 \x03(\v2!.kent.v1.RaiseFloorsRequest.FloorR\x06floors\x12#\n" +
-	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x1a5\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x1a5\n" +
 	"\x05Floor\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\tR\x05floor\"s\n" +

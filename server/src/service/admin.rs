@@ -9,7 +9,10 @@ use kent_engine::{
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     error::FloorError,
-    grant::ListedSeries,
+    grant::{
+        ListedSeries,
+        floors::{FloorAuthor, RaisedFloors},
+    },
     host::flight::{self, Recorded},
     issuing::slots::HeldSlot,
     records::failure::StoreFailure,
@@ -24,8 +27,11 @@ use kent_proto::v1::{
     RaiseFloorsResponse, ReplicaStatus, SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus,
     WatchConsoleRequest, WatchConsoleResponse, admin_server::Admin, notable_event, set_log_filter_request,
 };
-use kent_proto::{model::Invalid, note::ReplicaNote};
-use kent_transport::callers::{Author, Session, author_who_may, caller, caller_who_may};
+use kent_proto::{
+    model::{EditOptions, Invalid},
+    note::ReplicaNote,
+};
+use kent_transport::callers::{Author, Session, author, author_who_may, caller, caller_who_may};
 use kent_transport::tls::Tls;
 use tonic::{Request, Response, Status};
 
@@ -192,12 +198,21 @@ impl Admin for AdminService {
         &self,
         request: Request<RaiseFloorsRequest>,
     ) -> Result<Response<RaiseFloorsResponse>, Status> {
-        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
-        let RaiseFloorsRequest { floors, validate_only } = request.into_inner();
+        // The permissions for regions are checked when the floors are read.
+        let author = match floors::are_of_regions(&request.get_ref().floors) {
+            true => author(&self.engine, &request)?,
+            false => author_who_may(&self.engine, &request, Action::Operate)?,
+        };
+        let RaiseFloorsRequest { floors, validate_only, reason } = request.into_inner();
         let named = floors::parse(&floors).map_err(|invalid| status::from_invalid(&invalid))?;
+        let options =
+            EditOptions::of_floors(validate_only, reason).map_err(|invalid| status::from_invalid(&invalid))?;
+        let principal = author.describe();
+        let Author { caller, by, .. } = author;
 
         let engine = self.engine.clone();
-        let work = async move { engine.grants().raise_floors(&named, validate_only).await };
+        let by_whom = FloorAuthor { principal, caller, options };
+        let work = async move { engine.grants().raise_floors(&named, &by_whom).await };
         let raised = self.engine.tasks().spawn_work(work).await.unwrap_or(Err(FloorError::Abandoned));
         let raised = raised.map_err(|error| status::from_floor(&error));
         if !validate_only {
@@ -205,7 +220,10 @@ impl Admin for AdminService {
                 record(Event::new("floor.raise", &by, &*floor.source).note(&floor.floor), &raised, Outcome::Done);
             }
         }
-        let (raised, within) = raised?;
+        let RaisedFloors { floors: raised, mut within, edited } = raised?;
+        if let (Some(cluster), Some(version)) = (self.engine.cluster(), edited) {
+            within = within.max(cluster.confirm(version).await.within);
+        }
         let raised = floors.into_iter().zip(raised).map(|(floor, raised)| floors::message(floor.source, raised));
         Ok(Response::new(RaiseFloorsResponse { floors: raised.collect(), effective_within_ms: millis(within) }))
     }

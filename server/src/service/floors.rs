@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kent_engine::grant::floors::{FLOORS_MAX, NamedFloor, Raised};
+use kent_engine::grant::floors::{NamedFloor, RECORDS_MAX, Raised};
 use kent_ids::{Source, SourceError, UnixNanos};
 use kent_proto::{
     model::Invalid,
@@ -11,8 +11,12 @@ use kent_proto::{
 
 /// Reads the floors of a request.
 pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
-    if floors.is_empty() || floors.len() > FLOORS_MAX {
-        return Err(Invalid::new("floors", format!("must have 1 to {FLOORS_MAX} elements, but has {}", floors.len())));
+    let too_many = |count: usize| {
+        let limit = format!("must have 1 to {RECORDS_MAX} elements, where a region counts as four, but has {count}");
+        Invalid::new("floors", limit)
+    };
+    if floors.is_empty() || floors.len() > RECORDS_MAX {
+        return Err(too_many(floors.len()));
     }
     let mut seen = BTreeSet::new();
     let named = |Floor { source, floor }: &Floor| {
@@ -22,12 +26,21 @@ pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
             false => Err(Invalid::new("floors", format!("names {source} twice"))),
         }
     };
-    floors.iter().map(named).collect()
+    let named: Vec<_> = floors.iter().map(named).collect::<Result<_, _>>()?;
+    match named.iter().map(NamedFloor::records).sum::<usize>() {
+        records if records > RECORDS_MAX => Err(too_many(records)),
+        _ => Ok(named),
+    }
+}
+
+/// Whether all floors are those of regions, so that raising them is only an edit of tables.
+pub(super) fn are_of_regions(floors: &[Floor]) -> bool {
+    !floors.is_empty() && floors.iter().all(|floor| floor.source.starts_with("region:"))
 }
 
 pub(super) fn message(source: String, raised: Raised) -> RaisedFloor {
     match raised {
-        Raised::Series { before, after, is_change } => {
+        Raised::Counter { before, after, is_change } => {
             RaisedFloor { source, before: before.to_string(), after: after.to_string(), changed: is_change }
         }
         Raised::Time { before: at, is_change } => {

@@ -282,7 +282,7 @@ async fn ok_a_service_moves_from_a_snowflake_generator_under_load() {
 
 async fn raise(daemon: &Daemon, floors: &[(&str, &str)]) -> Result<Vec<RaisedFloor>, Status> {
     let floor = |(source, floor): &(&str, &str)| Floor { source: (*source).to_owned(), floor: (*floor).to_owned() };
-    let floors = RaiseFloorsRequest { floors: floors.iter().map(floor).collect(), validate_only: false };
+    let floors = RaiseFloorsRequest { floors: floors.iter().map(floor).collect(), ..RaiseFloorsRequest::default() };
     Ok(daemon.admin().raise_floors(floors).await?.into_inner().floors)
 }
 
@@ -310,29 +310,74 @@ async fn ok_floors_hold_after_a_kill() {
 #[tokio::test(flavor = "multi_thread")]
 async fn err_one_refused_floor_changes_nothing() {
     let operator = Operator::new();
+    operator.kent("region create orders --suffix 20 --prefix 0");
+    operator.kent("region create mixed --suffix 20 --order scrambled");
     for (source, floor, code, reason) in [
         ("uuidv7", "2100-01-01T00:00:00Z", Code::FailedPrecondition, "FLOOR_NOT_PASSED"),
         ("uuidv7", "orders", Code::InvalidArgument, "BAD_INPUT"),
         ("uid11-fullrand", "1", Code::InvalidArgument, "BAD_INPUT"),
-        ("region:orders", "1", Code::InvalidArgument, "BAD_INPUT"),
+        ("region:nosuch", "1", Code::NotFound, "NO_SUCH_REGION"),
+        ("region:orders@nosuch", "1", Code::NotFound, "NO_SUCH_SPACE"),
+        ("region:mixed", "5", Code::InvalidArgument, "BAD_INPUT"),
+        ("region:orders", "a1", Code::InvalidArgument, "BAD_INPUT"),
         ("layout:nosuch", "1", Code::NotFound, "NO_SUCH_LAYOUT"),
         ("serial:EUR", "340282366920938463463374607431768211455", Code::FailedPrecondition, "NOTHING_ABOVE_FLOOR"),
         ("serial:GBP", "2", Code::InvalidArgument, "BAD_INPUT"),
     ] {
-        let refused = raise(&operator.daemon, &[("serial:GBP", "100"), (source, floor)]).await.expect_err(source);
+        let floors = [("region:orders", "100"), ("serial:GBP", "100"), (source, floor)];
+        // The last case names the series twice, one of the others the region.
+        let floors = if source == "region:orders" { &floors[1..] } else { &floors };
+        let refused = raise(&operator.daemon, floors).await.expect_err(source);
         let given = refused.get_details_error_info().map(|info| info.reason).unwrap_or_default();
         assert_eq!((refused.code(), given.as_str()), (code, reason), "{source} {floor}: {refused}");
     }
     let id = draw(&operator.daemon, "serial:GBP", 1).await.expect("granted")[0];
     assert_eq!(id & 0xffff_ffff, 1, "nothing was changed");
 
-    operator.kent("region create mixed --suffix 20 --order scrambled");
+    assert_eq!(draw(&operator.daemon, "region:orders", 1).await.expect("granted"), [0], "nothing was changed");
+
     let lines = file(&[("serial:GBP", "100".to_owned()), ("region:mixed", "5".to_owned())]);
     let (code, _, stderr) = operator.run(&format!("adopt {} --yes", lines.path().display()));
-    assert_eq!(code, 2, "{stderr}");
+    assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("region:mixed: the region issues its numbers in a scrambled order"), "{stderr}");
     let id = draw(&operator.daemon, "serial:GBP", 1).await.expect("granted")[0];
     assert_eq!(id & 0xffff_ffff, 2, "nothing was changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_after_a_kill_all_floors_of_a_request_are_raised_or_none() {
+    let data = data_dir();
+    let mut daemon = Daemon::start(data.path());
+    let spaces = ["one", "two", "three"];
+    for space in spaces {
+        let (code, _, stderr) = run_at(daemon.grpc_address(), &format!("space create {space} --bits 63"));
+        assert_eq!(code, 0, "{stderr}");
+        let create = format!("region create ids --space {space} --prefix 0 --suffix 40");
+        let (code, _, stderr) = run_at(daemon.grpc_address(), &create);
+        assert_eq!(code, 0, "{stderr}");
+    }
+    let (mut raised, mut lost) = (0, 0);
+    for round in 1..=24_u64 {
+        let floor = (round * 1000).to_string();
+        let sources = spaces.map(|space| format!("region:ids@{space}"));
+        let mut floors: Vec<_> = sources.iter().map(|source| (source.as_str(), floor.as_str())).collect();
+        floors.push(("serial:GBP", &floor));
+        let answered = tokio::select! {
+            answered = raise(&daemon, &floors) => answered.is_ok(),
+            () = sleep(Duration::from_micros(300 * (round % 12))) => false,
+        };
+        daemon.kill();
+        daemon = Daemon::start(data.path());
+        let mut above = Vec::new();
+        for source in sources.iter().map(String::as_str).chain(["serial:GBP"]) {
+            let id = draw(&daemon, source, 1).await.expect("granted")[0];
+            above.push(id & 0xffff_ffff > u128::from(round * 1000));
+        }
+        assert!(above.iter().all(|is_above| *is_above == above[0]), "round {round}: {above:?}");
+        assert!(above[0] || !answered, "round {round}: an answered floor was lost");
+        if above[0] { raised += 1 } else { lost += 1 }
+    }
+    println!("{raised} requests were committed before the kill, {lost} were not");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -384,7 +429,7 @@ async fn ok_a_floor_in_time_fences_the_other_replicas() {
     };
     let before = epochs().await;
     let floor = Floor { source: "xid".to_owned(), floor: "2026-01-01T00:00:00Z".to_owned() };
-    let floors = RaiseFloorsRequest { floors: vec![floor], validate_only: false };
+    let floors = RaiseFloorsRequest { floors: vec![floor], ..RaiseFloorsRequest::default() };
     let answer = replicas[0].admin().raise_floors(floors).await.expect("raised").into_inner();
     // The other replica may grant from its slot until its window of five seconds ends, even if its clock is behind.
     assert_eq!(answer.effective_within_ms, 5000);

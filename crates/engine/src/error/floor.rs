@@ -7,7 +7,7 @@ use kent_issue::BadFloor;
 use kent_proto::model::Invalid;
 use thiserror::Error;
 
-use super::SeriesError;
+use super::{EditError, SeriesError};
 use crate::records::failure::StoreFailure;
 
 /// Why floors are not raised.
@@ -39,6 +39,9 @@ pub enum FloorError {
         /// The series.
         series: Series,
     },
+    /// The table of a region cannot be edited.
+    #[error(transparent)]
+    Edit(Box<EditError>),
     /// There is no such layout.
     #[error("there is no layout {name:?}: `kent layout ls` lists all layouts")]
     NoSuchLayout {
@@ -57,6 +60,12 @@ pub enum FloorError {
     /// The change was interrupted; whether it was committed is not known.
     #[error("the change was interrupted; raise the floors again, which changes nothing if it was made")]
     Abandoned,
+}
+
+impl From<EditError> for FloorError {
+    fn from(error: EditError) -> Self {
+        Self::Edit(Box::new(error))
+    }
 }
 
 fn because(refusal: &BadFloor) -> String {

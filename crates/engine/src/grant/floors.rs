@@ -1,6 +1,7 @@
-//! Floors: makes series and time-based sources continue above identifiers that another generator has issued.
+//! Floors: makes regions, series and time-based sources continue above identifiers that another generator has issued.
 //!
-//! A series continues because its counter moves. A time-based source continues because every slot is reserved through the
+//! A region continues because an edit of its table declares the numbers below as issued, and a series because its counter
+//! moves. A time-based source continues because every slot is reserved through the
 //! time of its floor. This daemon keeps its slot, because that time has passed on its clock. All other daemons are
 //! fenced, because their clocks may be behind: each takes a slot again, at the latest when its window ends. All floors of
 //! a request are one commit.
@@ -22,13 +23,15 @@ use kent_proto::{
     stored::{self, Counter},
 };
 use kent_regions::Count;
-use kent_store::{CommitError, Txn, Version};
+use kent_store::{CommitError, Committed, Txn, Version};
 
 use super::{Grants, series::is_builtin};
+pub use crate::tables::floors::FloorAuthor;
 use crate::{
     error::FloorError,
     issuing::{cell::Cell, slots::SlotRead},
     records::{counters::position, failure::StoreFailure, keys},
+    tables::floors::{Declared, RegionFloor, lock_counters},
 };
 
 /// A source, and the greatest of its identifiers that is in use, as text.
@@ -43,13 +46,13 @@ pub struct NamedFloor {
 /// What a floor changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
-    /// The counter of a series.
-    Series {
-        /// The number at which the series continued before.
+    /// The counter of a series or a region.
+    Counter {
+        /// The number at which the source continued before.
         before: Count,
-        /// The number at which the series continues now.
+        /// The number at which the source continues now.
         after: Count,
-        /// Whether the record of the series changes.
+        /// Whether a record changes.
         is_change: bool,
     },
     /// The clock of a time-based source.
@@ -61,9 +64,28 @@ pub enum Raised {
     },
 }
 
-/// The maximum number of floors in one request: each series, each slot and the cluster key take one operation of the
-/// transaction.
-pub const FLOORS_MAX: usize = 50;
+/// The maximum number of records that the floors of one request write, without those of the 64 slots and of the cluster:
+/// a transaction has 128 operations at most.
+pub const RECORDS_MAX: usize = 60;
+
+impl NamedFloor {
+    /// The number of records that this floor writes: those of a series, or of a region, its counter, its space and the
+    /// history.
+    pub const fn records(&self) -> usize {
+        if matches!(self.source, Source::Region { .. }) { 4 } else { 1 }
+    }
+}
+
+/// Floors that were raised, or checked.
+#[derive(Debug)]
+pub struct RaisedFloors {
+    /// What each floor changes, in the order of the request.
+    pub floors: Vec<Raised>,
+    /// The time after which the floors of time-based sources are in effect on all replicas.
+    pub within: Duration,
+    /// The version of the edits of tables, if there are any.
+    pub edited: Option<Version>,
+}
 
 /// The maximum number of attempts at a commit that conflicts with grants or other replicas.
 const ATTEMPTS: u32 = 16;
@@ -71,6 +93,8 @@ const ATTEMPTS: u32 = 16;
 /// A floor that is read from its text.
 #[derive(Debug)]
 enum Floor {
+    /// The greatest identifier in use of a region, at this place in the list of regions.
+    Region(usize),
     /// The greatest number in use.
     Number(Series, u128),
     /// The end of the tick of the latest identifier in use.
@@ -78,24 +102,25 @@ enum Floor {
 }
 
 impl Grants {
-    /// Raises floors, or only checks them. Returns the results in the same order, and the time after which they are in
-    /// effect on all daemons.
-    pub async fn raise_floors(
-        &self,
-        named: &[NamedFloor],
-        validate_only: bool,
-    ) -> Result<(Vec<Raised>, Duration), FloorError> {
-        let mut floors = Vec::new();
+    /// Raises floors in one commit, or only checks them.
+    pub async fn raise_floors(&self, named: &[NamedFloor], author: &FloorAuthor) -> Result<RaisedFloors, FloorError> {
+        let validate_only = author.options.validate_only;
+        let (mut floors, mut regions) = (Vec::new(), Vec::new());
         for floor in named {
-            floors.push(self.read_floor(floor).await?);
+            floors.push(self.read_floor(floor, author, &mut regions).await?);
         }
         let ends = floors.iter().zip(named).filter_map(|(floor, named)| match floor {
             Floor::Time(at) => Some(self.reserved_through(*at, &named.source)),
-            Floor::Number(..) => None,
+            Floor::Number(..) | Floor::Region(_) => None,
         });
         let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
         let count = floors.iter().filter(|floor| matches!(floor, Floor::Number(..))).count();
-        for _ in 0..ATTEMPTS {
+        let directory = self.regions.directory();
+        let _editing = directory.begin_raising(&regions).await?;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                directory.reload_all(&regions).await?;
+            }
             let cells = self.cells(&floors, validate_only).await?;
             // In the order of the series, so that two requests never wait for each other's locks.
             let mut locks = Vec::new();
@@ -107,11 +132,23 @@ impl Grants {
             if !validate_only && (cells.len() < count || !cells.iter().all(is_locked)) {
                 continue;
             }
+            let subjects = directory.subjects(&regions)?;
+            let _reserving = lock_counters(&subjects).await;
+            let planned = directory.plan_floors(&subjects, author).await?;
+            let Some(mut declared) = planned else { continue };
+            let settled = match validate_only {
+                true => Some((Txn::new(), Vec::new())),
+                false => directory.settle_floors(&mut declared).await?,
+            };
+            let Some((mut txn, edits)) = settled else { continue };
             let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
-            let mut txn = Txn::new();
             let mut raised = Vec::new();
             for floor in &floors {
                 raised.push(match floor {
+                    Floor::Region(at) => {
+                        let Declared { before, after, is_change, .. } = declared[*at];
+                        Raised::Counter { before, after, is_change }
+                    }
                     Floor::Time(before) => {
                         let reserved = |slot: &SlotRead| slot.1.value.reserved_until >= before.ceil_seconds();
                         let is_change = slots.iter().filter(|slot| reserved(slot)).count() < usize::from(Slot::COUNT);
@@ -125,7 +162,7 @@ impl Grants {
                             let key = keys::series(series);
                             txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
                         }
-                        Raised::Series { before: plan.before, after: plan.after, is_change }
+                        Raised::Counter { before: plan.before, after: plan.after, is_change }
                     }
                 });
             }
@@ -133,12 +170,14 @@ impl Grants {
                 txn = self.slots.reserve_all(txn, &slots, end);
             }
             if validate_only || txn.writes().is_empty() {
-                return Ok((raised, Duration::ZERO));
+                return Ok(RaisedFloors { floors: raised, within: Duration::ZERO, edited: None });
             }
             match self.slots.store().commit(self.slots.of_this_store(txn)).await {
-                Ok(_) => {
+                Ok(Committed { version }) => {
+                    let edited = (!edits.is_empty()).then_some(version);
+                    directory.adopt_floors(edits, version).await?;
                     let within = if end.is_some() { self.slots.longest_window().await } else { Duration::ZERO };
-                    return Ok((raised, within));
+                    return Ok(RaisedFloors { floors: raised, within, edited });
                 }
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
                     return Err(StoreFailure::other_store().into());
@@ -203,19 +242,26 @@ impl Grants {
         Ok(SeriesPlan { before, after, write: is_change.then_some((Version::new(read.version), raised)) })
     }
 
-    async fn read_floor(&self, NamedFloor { source, text }: &NamedFloor) -> Result<Floor, FloorError> {
+    /// Reads a floor. Adds the floor of a region to `regions`.
+    async fn read_floor(
+        &self,
+        NamedFloor { source, text }: &NamedFloor,
+        author: &FloorAuthor,
+        regions: &mut Vec<RegionFloor>,
+    ) -> Result<Floor, FloorError> {
         let bad = |problem: String| FloorError::from(Invalid::new("floor", format!("{source}: {problem}")));
         match source {
-            Source::Region { name, .. } => Err(Invalid::new(
-                "source",
-                format!("is {source}, but a region continues above a floor by UpdateRegion (kent region set {name} --next N)"),
-            )
-            .into()),
+            Source::Region { name, space } => {
+                regions.push(self.regions.directory().region_floor(&author.caller, (space, name), text)?);
+                Ok(Floor::Region(regions.len() - 1))
+            }
             Source::Series(series) if is_builtin(series) => {
-                Err(Invalid::new("source", format!("{source} has no order, so it cannot continue above an identifier")).into())
+                Err(Invalid::new("source", format!("{source} has no order, so it cannot continue above an identifier"))
+                    .into())
             }
             Source::Series(series) => {
-                let number = parse_number(text).map_err(|problem| bad(format!("{text:?} is not a number: {problem}")))?;
+                let number =
+                    parse_number(text).map_err(|problem| bad(format!("{text:?} is not a number: {problem}")))?;
                 Ok(Floor::Number(series.clone(), number))
             }
             Source::Format(format) => {

@@ -71,6 +71,11 @@ const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 const PRINCIPAL: &str = "kentd";
 
 impl RegionGrants {
+    /// The tables of the regions.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// Creates the state for grants from the regions of `directory`.
     pub(crate) fn new(
         environment: Environment,

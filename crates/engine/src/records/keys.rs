@@ -330,7 +330,7 @@ pub fn oldest(space: &str) -> Key {
 }
 
 /// All parts of a revision's edit record.
-pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
+pub fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }
 

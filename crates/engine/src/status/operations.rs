@@ -8,7 +8,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::{
-    Outcome, RETRY_AFTER, from_denied, from_invalid, from_store, not_found, passing, precondition, reason, with_reason,
+    Outcome, RETRY_AFTER, from_denied, from_edit, from_invalid, from_store, not_found, passing, precondition, reason,
+    with_reason,
 };
 use crate::{
     access::AccessError,
@@ -46,6 +47,7 @@ pub fn from_floor(error: &FloorError) -> Status {
             passing(Code::FailedPrecondition, "FLOOR_NOT_PASSED", message, (*wait).max(RETRY_AFTER))
         }
         FloorError::Series(error) => from_series(error),
+        FloorError::Edit(error) => from_edit(error),
         FloorError::NoClock => precondition("CLOCK_QUARANTINED", "clock", message),
         FloorError::InUse { series } => precondition("SERIES_IN_USE", &series.to_string(), message),
         FloorError::NoSuchLayout { name } => not_found("NO_SUCH_LAYOUT", "layout", name, message),

@@ -83,24 +83,26 @@ pub struct Edited {
 
 /// The creation of a delegated region's space when the delegation starts, or the deletion of the space when the
 /// delegation ends.
-enum Inner {
+#[derive(Debug)]
+pub(super) enum Inner {
     Made { key: String, place: Vacant, table: Box<Table>, constants: (ClusterKey, TextForm) },
     Deleted { space: Arc<Space>, version: Version, facts: SpaceFacts },
 }
 
 /// An edit that is about to be committed.
-struct Draft {
-    plan: Plan,
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) plan: Plan,
     /// Identifies the edit if the store's answer is lost.
-    edit: EditId,
+    pub(super) edit: EditId,
     /// The counters that the edit depends on, and that its commit compares.
-    counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
+    pub(super) counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
     /// The spaces that the edit creates for delegations, or the space that it deletes at the end of a delegation.
-    inner: Vec<Inner>,
+    pub(super) inner: Vec<Inner>,
 }
 
 /// The outcome of a commit.
-enum CommitOutcome {
+pub(super) enum CommitOutcome {
     Made(Version),
     /// Another edit changed the records first.
     Conflict,
@@ -279,7 +281,7 @@ impl Directory {
 
     /// Plans the edit as if the rest of this daemon's chunk were returned. Writes nothing, so that a rejected edit or a
     /// dry run does not return the chunk.
-    async fn plan_edit(
+    pub(super) async fn plan_edit(
         &self,
         space: &Space,
         command: &EditCommand,
@@ -373,7 +375,7 @@ impl Directory {
     /// Returns the rest of this daemon's chunks, and plans the edit again. The edit then depends on the issued suffixes
     /// and not on the reserved ones. The plan uses exactly the counter that its commit compares, not a later value that
     /// a watch reports meanwhile.
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         space: &Space,
         command: &EditCommand,
@@ -409,7 +411,7 @@ impl Directory {
         draft: &Draft,
         answered: Option<&Answered>,
     ) -> Result<CommitOutcome, EditError> {
-        let txn = self.transaction(space, draft, command);
+        let txn = self.change(revise(Txn::new(), space, draft), space, draft, command);
         let txn = match answered {
             Some(answered) => {
                 let how = AskOutcome::Made(command.edit.subject().to_owned());
@@ -446,7 +448,7 @@ impl Directory {
 
     /// Applies the outcome of the commit to the table in memory. Returns `None` if the edit was not made and can be
     /// tried again.
-    async fn adopt(
+    pub(super) async fn adopt(
         &self,
         space: &Space,
         command: &EditCommand,
@@ -534,14 +536,10 @@ impl Directory {
         Ok(made)
     }
 
-    /// Builds the commit of a plan: its writes, and the versions that it compares.
-    fn transaction(&self, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
-        let (Draft { plan, edit, counters, .. }, id) = (draft, space.key());
+    /// Adds an edit's changes of regions, counters and the history to a commit, with the versions that they compare.
+    pub(super) fn change(&self, mut txn: Txn, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
+        let (Draft { plan, counters, .. }, id) = (draft, space.key());
         let settled = |number: RegionNumber| counters.iter().find(|(of, _)| *of == number).map(|(_, settled)| *settled);
-        let constants = space.constants();
-        let record = space.read(|table| space_record(table, Some(plan), *edit, constants));
-        let (version, _) = space.versions(RegionNumber(0));
-        let mut txn = Txn::new().expect(keys::space(id), version).put(keys::space(id), record);
         for change in &plan.changes {
             let key = keys::region(id, change.number.0);
             let (_, version) = space.versions(change.number);
@@ -606,6 +604,15 @@ impl Directory {
         };
         history::record(txn, space, plan.revision, &entry)
     }
+}
+
+/// Adds the record of the space at an edit's revision to a commit. Of several edits in one commit, only the last one
+/// writes it.
+pub(super) fn revise(txn: Txn, space: &Space, Draft { plan, edit, .. }: &Draft) -> Txn {
+    let (key, constants) = (keys::space(space.key()), space.constants());
+    let record = space.read(|table| space_record(table, Some(plan), *edit, constants));
+    let (version, _) = space.versions(RegionNumber(0));
+    txn.expect(key.clone(), version).put(key, record)
 }
 
 /// Sets the counters of changed regions to their current values.

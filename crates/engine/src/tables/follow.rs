@@ -69,7 +69,7 @@ impl Directory {
                 return Ok(false);
             }
         };
-        if space.versions(RegionNumber(0)).0 >= record.version {
+        if space.includes(record.version, facts.revision) {
             return Ok(false);
         }
         let _editing = space.editing.lock().await;
@@ -81,7 +81,7 @@ impl Directory {
     async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         let mut is_awaited = false;
-        while space.versions(RegionNumber(0)).0 < record.version {
+        while !space.includes(record.version, facts.revision) {
             let present = space.read(Table::revision);
             let missing = facts.revision.0.saturating_sub(present.0);
             let step = match missing {

@@ -146,6 +146,13 @@ impl Space {
         (state.version, state.region_version(number))
     }
 
+    /// Whether the table includes all edits up to this revision, whose record has this version. Several edits may be one
+    /// commit and so have one version.
+    pub(crate) fn includes(&self, version: Version, revision: Revision) -> bool {
+        let state = self.state();
+        state.version > version || state.version == version && state.table.revision() >= revision
+    }
+
     /// The edit that made the current revision.
     pub(crate) fn last_edit(&self) -> EditId {
         self.state().last_edit

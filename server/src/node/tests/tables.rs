@@ -1,5 +1,6 @@
 //! Several daemons on one store: concurrent edits and grants, and lost answers from the store.
 
+mod floors;
 mod guessed;
 mod hostile;
 mod random;
@@ -74,7 +75,11 @@ async fn get(node: &Node) -> Region {
 }
 
 async fn draw(node: &Node) -> Result<u64, Status> {
-    let request = AllocateRequest { source: "region:r".to_owned(), count: 1, ..Default::default() };
+    draw_from(node, "region:r").await
+}
+
+async fn draw_from(node: &Node, source: &str) -> Result<u64, Status> {
+    let request = AllocateRequest { source: source.to_owned(), count: 1, ..Default::default() };
     let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
     let Some(Identifiers::Lease(lease)) = granted.identifiers else { panic!("expected a lease") };
     Ok(lease.first.expect("a number").low)

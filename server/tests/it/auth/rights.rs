@@ -4,8 +4,9 @@
 use kent_proto::v1::{
     AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest,
     DeleteRegionRequest, DeleteSpaceRequest, EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest,
-    ListHistoryRequest, ListRegionsRequest, ListSpacesRequest, NewRegion, RenameRegionRequest, SealRegionRequest,
-    UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WhoAmIRequest, watch_table_response::Event,
+    ListHistoryRequest, ListRegionsRequest, ListSpacesRequest, NewRegion, RaiseFloorsRequest, RaiseFloorsResponse,
+    RenameRegionRequest, SealRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WhoAmIRequest,
+    raise_floors_request::Floor, watch_table_response::Event,
 };
 use tonic::{Code, Response, Status};
 use tonic_types::StatusExt;
@@ -52,6 +53,13 @@ impl Guarded {
         self.daemon.regions().add_subregions(by.send(add)).await
     }
 
+    /// Raises floors of these sources, which are 0.
+    async fn raise(&self, by: &Holder, sources: &[&str]) -> Result<Response<RaiseFloorsResponse>, Status> {
+        let floor = |source: &&str| Floor { source: (*source).to_owned(), floor: "0".to_owned() };
+        let raise = RaiseFloorsRequest { floors: sources.iter().map(floor).collect(), ..Default::default() };
+        self.daemon.admin().raise_floors(by.send(raise)).await
+    }
+
     async fn names(&self, by: &Holder) -> Vec<String> {
         let list = ListRegionsRequest { parent: SPACE.to_owned(), ..Default::default() };
         let listed = self.daemon.regions().list_regions(by.send(list)).await.expect("listed").into_inner();
@@ -86,6 +94,32 @@ async fn ok_packed_identifiers_and_leases_need_different_permissions() {
         }
         assert_eq!(missing(guarded.draw(&packs, source, Encoding::Lease).await), lease);
         assert_eq!(missing(guarded.pack(&leases, source).await), allocate);
+    }
+}
+
+#[tokio::test]
+async fn ok_the_floor_of_a_region_needs_the_permission_to_edit_it_and_other_floors_to_operate() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    for name in ["orders", "other"] {
+        guarded.create(&guarded.admin, name).await.expect("created");
+    }
+    let editor = guarded.token(&["edit:region:default/orders"]).await;
+    let operator = guarded.token(&["operate:*"]).await;
+    let both = guarded.token(&["edit:region:default/orders", "operate:*"]).await;
+    guarded.raise(&editor, &["region:orders"]).await.expect("raised");
+    guarded.raise(&operator, &["serial:GBP"]).await.expect("raised");
+    guarded.raise(&both, &["serial:GBP", "region:orders"]).await.expect("raised");
+    for (holder, sources, permission) in [
+        (&editor, &["region:orders", "region:other"][..], "edit:region:default/other"),
+        (&editor, &["region:orders", "region:nosuch"], "edit:region:default/nosuch"),
+        (&editor, &["region:orders@nosuch"], "edit:region:nosuch/orders"),
+        (&editor, &["region:orders", "serial:GBP"], "operate:*"),
+        (&editor, &[], "operate:*"),
+        (&operator, &["serial:GBP", "region:orders"], "edit:region:default/orders"),
+        (&both, &["region:other"], "edit:region:default/other"),
+    ] {
+        assert_eq!(missing(guarded.raise(holder, sources).await), permission, "{sources:?}");
     }
 }
 

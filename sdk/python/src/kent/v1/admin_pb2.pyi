@@ -41,7 +41,7 @@ class Series(_message.Message):
     def __init__(self, source: _Optional[str] = ..., reserved: _Optional[str] = ..., on_demand: bool = ...) -> None: ...
 
 class RaiseFloorsRequest(_message.Message):
-    __slots__ = ("floors", "validate_only")
+    __slots__ = ("floors", "validate_only", "reason")
     class Floor(_message.Message):
         __slots__ = ("source", "floor")
         SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -51,9 +51,11 @@ class RaiseFloorsRequest(_message.Message):
         def __init__(self, source: _Optional[str] = ..., floor: _Optional[str] = ...) -> None: ...
     FLOORS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     floors: _containers.RepeatedCompositeFieldContainer[RaiseFloorsRequest.Floor]
     validate_only: bool
-    def __init__(self, floors: _Optional[_Iterable[_Union[RaiseFloorsRequest.Floor, _Mapping]]] = ..., validate_only: bool = ...) -> None: ...
+    reason: str
+    def __init__(self, floors: _Optional[_Iterable[_Union[RaiseFloorsRequest.Floor, _Mapping]]] = ..., validate_only: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class RaiseFloorsResponse(_message.Message):
     __slots__ = ("floors", "effective_within_ms")

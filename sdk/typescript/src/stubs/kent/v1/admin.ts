@@ -55,18 +55,28 @@ export interface Series {
 }
 
 export interface RaiseFloorsRequest {
-  /** 1 to 50 floors, each with another source. */
+  /**
+   * The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
+   * or 15 of regions; a floor of a region counts as four.
+   */
   floors: RaiseFloorsRequest_Floor[];
   /** Only check the floors, and return what they would skip. */
   validateOnly: boolean;
+  /** The reason, for the history of the tables of regions. */
+  reason: string;
 }
 
 export interface RaiseFloorsRequest_Floor {
-  /** A series, a time-based format or a layout: "serial:GBP", "uid11-snowish", "layout:orders". */
+  /**
+   * A region, a series, a time-based format or a layout: "region:orders", "serial:GBP", "uid11-snowish", "layout:orders".
+   * The floor of a region is an edit of its table and needs the permission to edit it; other floors need the permission
+   * to operate the daemon.
+   */
   source: string;
   /**
-   * The greatest identifier in use. For a series: its number, decimal. For a time-based source: an identifier, or a time
-   * in RFC 3339 form, in UTC. That time must have passed, because only later times are issued.
+   * The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
+   * decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+   * because only later times are issued.
    */
   floor: string;
 }
@@ -75,8 +85,8 @@ export interface RaiseFloorsResponse {
   /** The result for each floor, in the same order. */
   floors: RaisedFloor[];
   /**
-   * The number of milliseconds after which no other replica issues a time-based identifier at or below its floor. 0 if
-   * there is no other replica. Wait for so long before you rely on the floors.
+   * The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
+   * other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
    */
   effectiveWithinMs: bigint;
 }
@@ -84,11 +94,14 @@ export interface RaiseFloorsResponse {
 export interface RaisedFloor {
   /** The source, as in the request. */
   source: string;
-  /** The number at which a series continued before, decimal. Empty for a time-based source. */
+  /**
+   * The number at which a region or a series continued before, decimal. For a region, it counts from the beginning of the
+   * region. Empty for a time-based source.
+   */
   before: string;
   /**
-   * The number at which a series continues from now on, decimal. For a time-based source: the time, in RFC 3339 form, before
-   * which nothing more is issued.
+   * The number at which a region or a series continues from now on, decimal. For a time-based source: the time, in RFC 3339
+   * form, before which nothing more is issued.
    */
   after: string;
   /** False if the source was above the floor already. */
@@ -856,7 +869,7 @@ export const Series: MessageFns<Series> = {
 };
 
 function createBaseRaiseFloorsRequest(): RaiseFloorsRequest {
-  return { floors: [], validateOnly: false };
+  return { floors: [], validateOnly: false, reason: "" };
 }
 
 export const RaiseFloorsRequest: MessageFns<RaiseFloorsRequest> = {
@@ -866,6 +879,9 @@ export const RaiseFloorsRequest: MessageFns<RaiseFloorsRequest> = {
     }
     if (message.validateOnly !== false) {
       writer.uint32(16).bool(message.validateOnly);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
     }
     return writer;
   },
@@ -899,6 +915,14 @@ export const RaiseFloorsRequest: MessageFns<RaiseFloorsRequest> = {
             message.validateOnly = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -918,6 +942,7 @@ export const RaiseFloorsRequest: MessageFns<RaiseFloorsRequest> = {
     const message = createBaseRaiseFloorsRequest();
     message.floors = object.floors?.map((e) => RaiseFloorsRequest_Floor.fromPartial(e)) || [];
     message.validateOnly = object.validateOnly ?? false;
+    message.reason = object.reason ?? "";
     return message;
   },
 };
