@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -378,8 +379,15 @@ impl Cluster {
         // Each watch has its own loop, because an event on one watch must not interrupt another watch that is
         // reconnecting.
         let spaces = async {
+            let mut is_awaited = false;
             loop {
-                self.space_changed(spaces.next().await).await;
+                let change = spaces.next().await;
+                let version = if let Change::Put(_, versioned) = &change { Some(versioned.version) } else { None };
+                is_awaited |= self.space_changed(change).await;
+                // A commit may edit several tables. It is applied when the last of them is.
+                if let Some(version) = version.filter(|version| !spaces.continues(*version)) {
+                    self.spaces_changed(version, mem::take(&mut is_awaited));
+                }
             }
         };
         let access = async {
@@ -426,22 +434,11 @@ impl Cluster {
         }
     }
 
-    async fn space_changed(&self, change: Change) {
+    /// Applies a change of a space. Returns whether another replica may be waiting for our confirmation.
+    async fn space_changed(&self, change: Change) -> bool {
         match change {
             Change::Put(key, versioned) => match self.directory.follow(&key, &versioned).await {
-                Ok(is_awaited) => {
-                    let mut state = self.lock();
-                    if state.missed == state.caught_up {
-                        state.applied = state.applied.max(versioned.version);
-                    }
-                    let applied = state.applied;
-                    let is_reached = state.awaited.take_if(|awaited| *awaited <= applied).is_some();
-                    drop(state);
-                    if is_awaited || is_reached {
-                        // Another replica is waiting for our confirmation.
-                        self.progress.notify_one();
-                    }
-                }
+                Ok(is_awaited) => return is_awaited,
                 Err(error) => {
                     warn!(%error, "cannot read an edit of another replica yet");
                     self.mark_missed();
@@ -449,6 +446,22 @@ impl Cluster {
             },
             // Records of spaces are never deleted. A refresh of the tables reports a record that cannot be read.
             Change::Deleted(..) | Change::Unreadable(_) | Change::Missed => self.mark_missed(),
+        }
+        false
+    }
+
+    /// Notes that all spaces are applied that the commit with this version has changed, unless some were missed.
+    fn spaces_changed(&self, version: Version, is_awaited: bool) {
+        let mut state = self.lock();
+        if state.missed == state.caught_up {
+            state.applied = state.applied.max(version);
+        }
+        let applied = state.applied;
+        let is_reached = state.awaited.take_if(|awaited| *awaited <= applied).is_some();
+        drop(state);
+        if is_awaited || is_reached {
+            // Another replica is waiting for our confirmation.
+            self.progress.notify_one();
         }
     }
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::envelope;
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
 use crate::key::Key;
-use crate::peers::{Change, Peers, Watch};
+use crate::peers::{Change, Peers, Watch, continues};
 use crate::store::{Stats, Store, StoreId};
 use crate::txn::{Committed, Txn, Version, Versioned};
 
@@ -229,6 +229,10 @@ impl Watch for MemoryWatch {
                 changed.await;
             }
         }
+    }
+
+    fn continues(&self, commit: Version) -> bool {
+        continues(&self.pending, commit)
     }
 }
 

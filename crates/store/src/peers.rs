@@ -3,6 +3,7 @@
 //! Safety depends only on [`Store::commit`](crate::Store::commit). This module only informs a process sooner of changes
 //! by other processes, and shows which processes are running.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,6 +52,20 @@ pub trait Watch: Send {
     /// Waits for the next change. After a lost connection, the watch resumes with the first change that was not
     /// reported. Dropping the future before it is ready loses no change.
     async fn next(&mut self) -> Change;
+
+    /// Whether the next change belongs to the commit that has this version. The changes of a commit become known
+    /// together.
+    fn continues(&self, commit: Version) -> bool;
+}
+
+/// Whether the first of these changes belongs to the commit that has this version. A change that cannot be read may
+/// belong to any commit.
+pub(crate) fn continues(changes: &VecDeque<Change>, commit: Version) -> bool {
+    match changes.front() {
+        Some(Change::Put(_, Versioned { version, .. }) | Change::Deleted(_, version)) => version == &commit,
+        Some(Change::Unreadable(_)) => true,
+        Some(Change::Missed) | None => false,
+    }
 }
 
 /// A change that a [`Watch`] reports.

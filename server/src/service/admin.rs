@@ -215,9 +215,20 @@ impl Admin for AdminService {
         let work = async move { engine.grants().raise_floors(&named, &by_whom).await };
         let raised = self.engine.tasks().spawn_work(work).await.unwrap_or(Err(FloorError::Abandoned));
         let raised = raised.map_err(|error| status::from_floor(&error));
-        if !validate_only {
-            for floor in &floors {
-                record(Event::new("floor.raise", &by, &*floor.source).note(&floor.floor), &raised, Outcome::Done);
+        for (at, floor) in floors.iter().enumerate() {
+            let is_change = raised.as_ref().is_ok_and(|raised| raised.floors[at].is_change());
+            if floor.source.starts_with(floors::REGION) {
+                let outcome = match (&raised, validate_only) {
+                    (Err(_), _) => "refused",
+                    (Ok(_), true) => "dry_run",
+                    (Ok(_), false) if is_change => "made",
+                    (Ok(_), false) => "unchanged",
+                };
+                self.engine.metrics().edited("update", outcome);
+            }
+            if !validate_only {
+                let done = if is_change { Outcome::Done } else { Outcome::Unchanged };
+                record(Event::new("floor.raise", &by, &*floor.source).note(&floor.floor), &raised, done);
             }
         }
         let RaisedFloors { floors: raised, mut within, edited } = raised?;

@@ -35,8 +35,11 @@ pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
 
 /// Whether all floors are those of regions, so that raising them is only an edit of tables.
 pub(super) fn are_of_regions(floors: &[Floor]) -> bool {
-    !floors.is_empty() && floors.iter().all(|floor| floor.source.starts_with("region:"))
+    !floors.is_empty() && floors.iter().all(|floor| floor.source.starts_with(REGION))
 }
+
+/// The beginning of the source of a region.
+pub(super) const REGION: &str = "region:";
 
 pub(super) fn message(source: String, raised: Raised) -> RaisedFloor {
     match raised {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use kent_access::Limits as CallerLimits;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_store::{Change, MemoryStore, SCHEMA, StoreId, Watch};
+use kent_store::{Change, MemoryStore, SCHEMA, StoreId, Version, Watch};
 use tokio::task;
 use tokio_util::sync::CancellationToken;
 use tonic::async_trait;
@@ -34,6 +34,10 @@ impl Watch for Polled {
         }
         self.returned.fetch_add(1, Ordering::Relaxed);
         Change::Missed
+    }
+
+    fn continues(&self, _: Version) -> bool {
+        false
     }
 }
 

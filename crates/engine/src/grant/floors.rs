@@ -23,7 +23,7 @@ use kent_proto::{
     stored::{self, Counter},
 };
 use kent_regions::Count;
-use kent_store::{CommitError, Committed, Txn, Version};
+use kent_store::{CommitError, Committed, Txn, Unknown, Version};
 
 use super::{Grants, series::is_builtin};
 pub use crate::tables::floors::FloorAuthor;
@@ -31,7 +31,7 @@ use crate::{
     error::FloorError,
     issuing::{cell::Cell, slots::SlotRead},
     records::{counters::position, failure::StoreFailure, keys},
-    tables::floors::{Declared, RegionFloor, lock_counters},
+    tables::floors::{Declared, RegionFloor, edited, lock_counters},
 };
 
 /// A source, and the greatest of its identifiers that is in use, as text.
@@ -64,6 +64,14 @@ pub enum Raised {
     },
 }
 
+impl Raised {
+    /// Whether the source was not above its floor.
+    pub const fn is_change(&self) -> bool {
+        let (Self::Counter { is_change, .. } | Self::Time { is_change, .. }) = self;
+        *is_change
+    }
+}
+
 /// The maximum number of records that the floors of one request write, without those of the 64 slots and of the cluster:
 /// a transaction has 128 operations at most.
 pub const RECORDS_MAX: usize = 60;
@@ -83,7 +91,7 @@ pub struct RaisedFloors {
     pub floors: Vec<Raised>,
     /// The time after which the floors of time-based sources are in effect on all replicas.
     pub within: Duration,
-    /// The version of the edits of tables, if there are any.
+    /// The version of the last edit of the regions' tables, after which the floors of regions are in effect.
     pub edited: Option<Version>,
 }
 
@@ -101,10 +109,29 @@ enum Floor {
     Time(UnixNanos),
 }
 
+/// The floors of a request.
+#[derive(Debug)]
+struct Floors {
+    all: Vec<Floor>,
+    regions: Vec<RegionFloor>,
+    /// The second through which all slots must be reserved, if there are floors of time-based sources.
+    end: Option<UnixSeconds>,
+}
+
+/// The outcome of one attempt.
+#[derive(Debug)]
+enum Attempt {
+    Done(RaisedFloors),
+    /// Grants or other replicas have changed a record first.
+    Conflict,
+    /// Another replica has moved the counter of a region that is above its floor.
+    Moved,
+    Unknown(Unknown),
+}
+
 impl Grants {
     /// Raises floors in one commit, or only checks them.
     pub async fn raise_floors(&self, named: &[NamedFloor], author: &FloorAuthor) -> Result<RaisedFloors, FloorError> {
-        let validate_only = author.options.validate_only;
         let (mut floors, mut regions) = (Vec::new(), Vec::new());
         for floor in named {
             floors.push(self.read_floor(floor, author, &mut regions).await?);
@@ -114,80 +141,101 @@ impl Grants {
             Floor::Number(..) | Floor::Region(_) => None,
         });
         let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-        let count = floors.iter().filter(|floor| matches!(floor, Floor::Number(..))).count();
-        let directory = self.regions.directory();
-        let _editing = directory.begin_raising(&regions).await?;
+        let floors = Floors { all: floors, regions, end };
+        let _editing = self.regions.directory().begin_raising(&floors.regions).await?;
+        let (mut unknown, mut moved) = (None, 0);
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
-                directory.reload_all(&regions).await?;
+                let reloaded = self.regions.directory().reload_all(&floors.regions).await;
+                reloaded.map_err(|error| unknown.clone().map_or(error.into(), of_unknown))?;
             }
-            let cells = self.cells(&floors, validate_only).await?;
-            // In the order of the series, so that two requests never wait for each other's locks.
-            let mut locks = Vec::new();
-            for cell in cells.values() {
-                locks.push(cell.reserving.lock().await);
+            match self.try_raise(&floors, author, moved).await {
+                Ok(Attempt::Done(raised)) => return Ok(raised),
+                Ok(Attempt::Conflict) => {}
+                Ok(Attempt::Moved) => moved += 1,
+                // If the commit was made, the next attempt finds nothing to change.
+                Ok(Attempt::Unknown(outcome)) => unknown = unknown.or(Some(outcome)),
+                // The floors may have been raised, whatever the later attempt says.
+                Err(error) => return Err(unknown.map_or(error, of_unknown)),
             }
-            // A series that was forgotten before it was locked may have got another cell, with a chunk.
-            let is_locked = |(series, cell): (&Series, &Arc<Cell>)| self.series.is_current(series, cell);
-            if !validate_only && (cells.len() < count || !cells.iter().all(is_locked)) {
-                continue;
-            }
-            let subjects = directory.subjects(&regions)?;
-            let _reserving = lock_counters(&subjects).await;
-            let planned = directory.plan_floors(&subjects, author).await?;
-            let Some(mut declared) = planned else { continue };
-            let settled = match validate_only {
-                true => Some((Txn::new(), Vec::new())),
-                false => directory.settle_floors(&mut declared).await?,
-            };
-            let Some((mut txn, edits)) = settled else { continue };
-            let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
-            let mut raised = Vec::new();
-            for floor in &floors {
-                raised.push(match floor {
-                    Floor::Region(at) => {
-                        let Declared { before, after, is_change, .. } = declared[*at];
-                        Raised::Counter { before, after, is_change }
+        }
+        Err(unknown.map_or(FloorError::Contended { attempts: ATTEMPTS }, of_unknown))
+    }
+
+    /// Attempts once to raise floors. `moved` is the number of attempts at which a counter has moved.
+    async fn try_raise(&self, floors: &Floors, author: &FloorAuthor, moved: u32) -> Result<Attempt, FloorError> {
+        let Floors { all: floors, regions, end } = floors;
+        let (directory, validate_only) = (self.regions.directory(), author.options.validate_only);
+        let cells = self.cells(floors, validate_only).await?;
+        // In the order of the series, so that two requests never wait for each other's locks.
+        let mut locks = Vec::new();
+        for cell in cells.values() {
+            locks.push(cell.reserving.lock().await);
+        }
+        // A series that was forgotten before it was locked may have got another cell, with a chunk.
+        let is_locked = |(series, cell): (&Series, &Arc<Cell>)| self.series.is_current(series, cell);
+        let count = floors.iter().filter(|floor| matches!(floor, Floor::Number(..))).count();
+        if !validate_only && (cells.len() < count || !cells.iter().all(is_locked)) {
+            return Ok(Attempt::Conflict);
+        }
+        let subjects = directory.subjects(regions, &author.caller)?;
+        let reserving = lock_counters(&subjects).await;
+        let planned = directory.plan_floors(&subjects, author, moved).await?;
+        let Some(mut declared) = planned else { return Ok(Attempt::Moved) };
+        let settled = match validate_only {
+            true => Some((Txn::new(), Vec::new())),
+            false => directory.settle_floors(&mut declared).await?,
+        };
+        let Some((mut txn, edits)) = settled else { return Ok(Attempt::Conflict) };
+        let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
+        let mut raised = Vec::new();
+        for floor in floors {
+            raised.push(match floor {
+                Floor::Region(at) => {
+                    let Declared { before, after, is_change, .. } = declared[*at];
+                    Raised::Counter { before, after, is_change }
+                }
+                Floor::Time(before) => {
+                    let reserved = |slot: &SlotRead| slot.1.value.reserved_until >= before.ceil_seconds();
+                    let is_change = slots.iter().filter(|slot| reserved(slot)).count() < usize::from(Slot::COUNT);
+                    Raised::Time { before: *before, is_change }
+                }
+                Floor::Number(series, number) => {
+                    let cell = cells.get(series).map(|cell| &**cell);
+                    let plan = self.raise_series(series, *number, cell, validate_only).await?;
+                    let is_change = plan.write.is_some();
+                    if let Some((version, counter)) = plan.write {
+                        let key = keys::series(series);
+                        txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
                     }
-                    Floor::Time(before) => {
-                        let reserved = |slot: &SlotRead| slot.1.value.reserved_until >= before.ceil_seconds();
-                        let is_change = slots.iter().filter(|slot| reserved(slot)).count() < usize::from(Slot::COUNT);
-                        Raised::Time { before: *before, is_change }
-                    }
-                    Floor::Number(series, number) => {
-                        let cell = cells.get(series).map(|cell| &**cell);
-                        let plan = self.raise_series(series, *number, cell, validate_only).await?;
-                        let is_change = plan.write.is_some();
-                        if let Some((version, counter)) = plan.write {
-                            let key = keys::series(series);
-                            txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
-                        }
-                        Raised::Counter { before: plan.before, after: plan.after, is_change }
-                    }
-                });
-            }
-            if let Some(end) = end {
-                txn = self.slots.reserve_all(txn, &slots, end);
-            }
-            if validate_only || txn.writes().is_empty() {
-                return Ok(RaisedFloors { floors: raised, within: Duration::ZERO, edited: None });
-            }
+                    Raised::Counter { before: plan.before, after: plan.after, is_change }
+                }
+            });
+        }
+        if let Some(end) = end {
+            txn = self.slots.reserve_all(txn, &slots, *end);
+        }
+        if validate_only {
+            return Ok(Attempt::Done(RaisedFloors { floors: raised, within: Duration::ZERO, edited: None }));
+        }
+        if !txn.writes().is_empty() {
             match self.slots.store().commit(self.slots.of_this_store(txn)).await {
                 Ok(Committed { version }) => {
-                    let edited = (!edits.is_empty()).then_some(version);
+                    // Applying an edit may read the table again, which may return a chunk and needs these locks.
+                    drop(reserving);
                     directory.adopt_floors(edits, version).await?;
-                    let within = if end.is_some() { self.slots.longest_window().await } else { Duration::ZERO };
-                    return Ok(RaisedFloors { floors: raised, within, edited });
                 }
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
                     return Err(StoreFailure::other_store().into());
                 }
-                // If a commit with an unknown outcome succeeded, the next attempt finds nothing to change.
-                Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
+                Err(CommitError::Conflict { .. }) => return Ok(Attempt::Conflict),
+                Err(CommitError::Unknown(unknown)) => return Ok(Attempt::Unknown(unknown)),
                 Err(error) => return Err(StoreFailure::from(error).into()),
             }
         }
-        Err(FloorError::Contended { attempts: ATTEMPTS })
+        let within = if end.is_some() { self.slots.longest_window().await } else { Duration::ZERO };
+        // An edit that an earlier request made may not be confirmed yet.
+        Ok(Attempt::Done(RaisedFloors { floors: raised, within, edited: edited(regions) }))
     }
 
     /// Returns the second through which all slots must be reserved for a floor of this time.
@@ -252,7 +300,8 @@ impl Grants {
         let bad = |problem: String| FloorError::from(Invalid::new("floor", format!("{source}: {problem}")));
         match source {
             Source::Region { name, space } => {
-                regions.push(self.regions.directory().region_floor(&author.caller, (space, name), text)?);
+                let named = source.to_string();
+                regions.push(self.regions.directory().region_floor(&author.caller, named, (space, name), text)?);
                 Ok(Floor::Region(regions.len() - 1))
             }
             Source::Series(series) if is_builtin(series) => {
@@ -298,6 +347,10 @@ struct SeriesPlan {
     after: Count,
     /// The version to compare and the counter to write, unless nothing changes.
     write: Option<(Version, Counter)>,
+}
+
+fn of_unknown(unknown: Unknown) -> FloorError {
+    StoreFailure::from(CommitError::Unknown(unknown)).into()
 }
 
 fn refused(source: &Source, refusal: BadFloor) -> FloorError {

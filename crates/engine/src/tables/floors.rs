@@ -3,14 +3,18 @@
 //! The edits of one space are revisions of their own, so that the history shows each of them. Each depends only on the
 //! counter of its region, so they are planned for the same revision and then numbered.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use kent_access::Action;
 use kent_codec::parse_id_in;
 use kent_proto::{
     model::{EditOptions, Invalid},
     stored::TextForm,
 };
-use kent_regions::{Change, Count, Edit, Patch, Plan, Table};
+use kent_regions::{Change, Count, Edit, Patch, Plan, RegionNumber, Table};
 use kent_store::{Txn, Version};
 use tokio::sync::MutexGuard;
 
@@ -40,6 +44,8 @@ pub struct FloorAuthor {
 /// The greatest identifier of a region that is in use.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionFloor {
+    /// The region as the request names it.
+    source: String,
     space: Arc<Space>,
     region: String,
     identifier: u128,
@@ -51,6 +57,7 @@ pub(crate) struct Subject<'f> {
     space: &'f Arc<Space>,
     region: &'f str,
     counter: [EditedCounter; 1],
+    capacity: Count,
     /// The number of suffixes through the floor.
     through: Count,
 }
@@ -84,18 +91,19 @@ pub(crate) struct SettledEdit<'f> {
 }
 
 impl Directory {
-    /// Reads the floor of a region.
+    /// Reads the floor of a region, which the request names `source`.
     pub(crate) fn region_floor(
         &self,
         caller: &Caller,
+        source: String,
         (space, region): (&str, &str),
         text: &str,
     ) -> Result<RegionFloor, FloorError> {
-        self.check_named(caller, space, &declare(region, Count::ZERO)).map_err(EditError::from)?;
+        self.check_region(caller, Action::Edit, space, region).map_err(EditError::from)?;
         let found = self.find(space).map_err(EditError::from)?;
         let (bits, is_uid11) = (found.read(Table::bits), found.text_form() == TextForm::Uid11);
-        let identifier = parse_id_in(text, space, bits.into(), is_uid11).map_err(|problem| bad(region, &problem))?;
-        Ok(RegionFloor { space: found, region: region.to_owned(), identifier })
+        let identifier = parse_id_in(text, space, bits.into(), is_uid11).map_err(|problem| bad(&source, &problem))?;
+        Ok(RegionFloor { source, space: found, region: region.to_owned(), identifier })
     }
 
     /// Waits for other edits of the spaces of these floors, and reads the edits of other replicas.
@@ -103,12 +111,8 @@ impl Directory {
         &self,
         floors: &'f [RegionFloor],
     ) -> Result<Vec<MutexGuard<'f, ()>>, EditError> {
-        // In the order of the keys, so that two requests never wait for each other. The key of an outer space comes
-        // before those of its inner spaces.
-        let spaces: BTreeMap<&str, &'f Arc<Space>> =
-            floors.iter().map(|floor| (floor.space.key(), &floor.space)).collect();
         let mut editing = Vec::new();
-        for space in spaces.into_values() {
+        for space in spaces(floors) {
             editing.push(self.begin_editing(space).await?);
         }
         Ok(editing)
@@ -117,42 +121,51 @@ impl Directory {
     /// Reads the spaces of these floors again, after a commit that conflicted or whose outcome is unknown. The caller
     /// holds what [`Directory::begin_raising`] returned.
     pub(crate) async fn reload_all(&self, floors: &[RegionFloor]) -> Result<(), EditError> {
-        let spaces: BTreeMap<&str, &Arc<Space>> =
-            floors.iter().map(|floor| (floor.space.key(), &floor.space)).collect();
-        for space in spaces.into_values() {
+        for space in spaces(floors) {
             self.reload(space).await?;
         }
         Ok(())
     }
 
-    /// Finds the regions of these floors, in the same order.
-    pub(crate) fn subjects<'f>(&self, floors: &'f [RegionFloor]) -> Result<Vec<Subject<'f>>, FloorError> {
-        let subject = |RegionFloor { space, region, identifier }: &'f RegionFloor| {
+    /// Finds the regions of these floors, in the same order. The caller holds what [`Directory::begin_raising`] returned.
+    pub(crate) fn subjects<'f>(
+        &self,
+        floors: &'f [RegionFloor],
+        caller: &Caller,
+    ) -> Result<Vec<Subject<'f>>, FloorError> {
+        let mut seen = BTreeSet::new();
+        let subject = |RegionFloor { source, space, region, identifier }: &'f RegionFloor| {
+            // The region may have got its name after the floor was read.
+            self.check_region(caller, Action::Edit, &space.name(), region).map_err(EditError::from)?;
             let found = space.read(|table| {
                 let region = table.named(region)?;
-                Ok((region.number, region.suffixes_through(*identifier, table.bits())))
+                Ok((region.number, region.capacity(), region.suffixes_through(*identifier, table.bits())))
             });
-            let (number, through) = found.map_err(|refusal| EditError::Refused {
+            let (number, capacity, through) = found.map_err(|refusal| EditError::Refused {
                 space: space.name(),
                 refusal: Box::new(refusal),
                 nearest: None,
             })?;
-            let through = through.map_err(|problem| bad(region, &problem.to_string()))?;
+            let through = through.map_err(|problem| bad(source, &problem.to_string()))?;
+            if !seen.insert((space.key(), number)) {
+                return Err(bad(source, "another floor is of the same region"));
+            }
             let counter = [(number, space.cell(number, self.chunk))];
-            Ok(Subject { space, region, counter, through })
+            Ok(Subject { space, region, counter, capacity, through })
         };
         floors.iter().map(subject).collect()
     }
 
     /// Plans the edits of these regions. Returns `None` if a counter moves at the same time, so that the edits have to
-    /// be planned again. The caller holds the locks of the counters.
+    /// be planned again; `moved` counts how often. The caller holds the locks of the counters.
     pub(crate) async fn plan_floors<'f>(
         &self,
         subjects: &[Subject<'f>],
         author: &FloorAuthor,
+        moved: u32,
     ) -> Result<Option<Vec<Declared<'f>>>, EditError> {
         let mut planned = Vec::new();
-        for Subject { space, region, counter, through } in subjects {
+        for Subject { space, region, counter, capacity, through } in subjects {
             let [(number, cell)] = counter;
             let before = cell.rest_of(read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?);
             if *through == Count::ZERO {
@@ -160,8 +173,12 @@ impl Directory {
                 continue;
             }
             // On a cluster, another replica may hold a chunk below the floor although the counter is above it. Then the
-            // counter is declared as it is, so that the replica drops the chunk.
-            let after = before.max(*through);
+            // counter is declared as it is, so that the replica drops the chunk. If it keeps moving, some numbers are
+            // skipped.
+            let after = match before >= *through {
+                true => before.checked_add(margin(moved)).map_or(*capacity, |after| after.min(*capacity)),
+                false => *through,
+            };
             let command = EditCommand {
                 space: space.name(),
                 number: Some(*number),
@@ -173,7 +190,12 @@ impl Directory {
             };
             let plan = match self.plan_edit(space, &command, counter).await {
                 Ok(plan) => plan,
-                Err(EditError::NextTooLow { .. }) => return Ok(None),
+                Err(EditError::NextTooLow { is_shared: true, .. }) => return Ok(None),
+                // The only daemon has granted numbers above the floor since the counter was read.
+                Err(EditError::NextTooLow { counter, .. }) => {
+                    planned.push(Declared { before: counter, after: counter, is_change: false, edit: None });
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let is_change = plan.revision != plan.base;
@@ -238,10 +260,26 @@ pub(crate) async fn lock_counters<'s>(subjects: &'s [Subject<'_>]) -> Vec<MutexG
     locked
 }
 
+/// The version of the last edit of the spaces of these floors; `None` if there are no floors of regions.
+pub(crate) fn edited(floors: &[RegionFloor]) -> Option<Version> {
+    floors.iter().map(|floor| floor.space.versions(RegionNumber(0)).0).max()
+}
+
+/// The spaces of these floors, in the order of their keys, so that two requests never wait for each other. The key of an
+/// outer space comes before those of its inner spaces.
+fn spaces(floors: &[RegionFloor]) -> impl Iterator<Item = &Arc<Space>> {
+    floors.iter().map(|floor| (floor.space.key(), &floor.space)).collect::<BTreeMap<_, _>>().into_values()
+}
+
+/// The numbers that are skipped above a counter that has moved so often.
+const fn margin(moved: u32) -> u128 {
+    if moved == 0 { 0 } else { 1 << (9 + moved) }
+}
+
 fn declare(region: &str, next: Count) -> Edit {
     Edit::Update { name: region.to_owned(), patch: Patch { next: Some(next), ..Patch::default() } }
 }
 
-fn bad(region: &str, problem: &str) -> FloorError {
-    Invalid::new("floor", format!("region:{region}: {problem}")).into()
+fn bad(source: &str, problem: &str) -> FloorError {
+    Invalid::new("floor", format!("{source}: {problem}")).into()
 }

@@ -372,6 +372,10 @@ impl Watch for SlowWatch {
             }
         }
     }
+
+    fn continues(&self, commit: Version) -> bool {
+        self.watch.continues(commit)
+    }
 }
 
 impl SlowWatch {

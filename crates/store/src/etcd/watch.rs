@@ -16,7 +16,8 @@ use super::pb::etcdserverpb::{
 use super::pb::mvccpb::{Event, event::EventType};
 use super::{ATTEMPT, Inner, end_of, unavailable, version};
 use crate::error::{ReadError, Unavailable};
-use crate::peers::{Change, Watch};
+use crate::peers::{Change, Watch, continues};
+use crate::txn::Version;
 
 /// A watch of all etcd keys with a prefix.
 #[derive(Debug)]
@@ -179,5 +180,9 @@ impl Watch for EtcdWatch {
                 }
             }
         }
+    }
+
+    fn continues(&self, commit: Version) -> bool {
+        continues(&self.pending, commit)
     }
 }

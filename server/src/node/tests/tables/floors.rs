@@ -215,3 +215,79 @@ async fn ok_a_replica_that_has_read_half_of_a_commit_reads_the_rest() {
         assert!(id > floor, "{source} {id}");
     }
 }
+
+/// A replica that has followed the first of two tables of a commit has not applied the commit, and so does not confirm
+/// it.
+#[tokio::test]
+async fn ok_floors_in_effect_are_followed_in_all_tables() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make_all(&one).await;
+    while draw_from(&other, "region:c@parts").await.is_err() {
+        time::sleep(Duration::from_millis(1)).await;
+    }
+    let second = revisions(&one)[1] + 1;
+    disk.plan(move |operation| match operation {
+        Operation::Scan(prefix) if prefix.starts_with(&keys::history_parts("parts", second)) => {
+            Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(300))))
+        }
+        _ => Fault::None,
+    });
+    let raised = raise(&one, &[("region:a", "100"), ("region:c@parts", "300")]).await.expect("raised");
+    assert_eq!(raised.effective_within_ms, 0, "the replica confirms within a second");
+    let id = draw_from(&other, "region:c@parts").await.expect("granted");
+    assert!(id > 300, "{id}");
+}
+
+/// A request is repeated before all replicas have followed the edits of the first one.
+#[tokio::test]
+async fn ok_a_repeated_request_waits_for_the_edits_of_the_first() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make_all(&one).await;
+    while draw_from(&other, "region:a").await.is_err() {
+        time::sleep(Duration::from_millis(1)).await;
+    }
+    let next = revisions(&one)[0] + 1;
+    let mut is_first = true;
+    disk.plan(move |operation| match operation {
+        Operation::Scan(prefix)
+            if prefix.starts_with(&keys::history_parts("default", next)) && std::mem::take(&mut is_first) =>
+        {
+            Fault::DelayBefore(Box::pin(time::sleep(Duration::from_secs(20))))
+        }
+        _ => Fault::None,
+    });
+    let floors = [("region:a", "100")];
+    let first = raise(&one, &floors).await.expect("raised");
+    assert!(first.effective_within_ms > 0, "the other replica cannot follow");
+    let again = raise(&one, &floors).await.expect("raised");
+    assert!(!again.floors[0].changed, "{again:?}");
+    assert!(again.effective_within_ms > 0, "the other replica still cannot follow");
+    let id = draw_from(&other, "region:a").await.expect("granted");
+    assert!(id < 100, "the other replica must hold numbers below the floor: {id}");
+}
+
+/// A region above its floor grants while its floor is raised.
+#[tokio::test]
+async fn ok_a_busy_region_above_its_floor_does_not_disturb_the_others() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make_all(&node).await;
+    let stop = AtomicBool::new(false);
+    let busy = async {
+        while !stop.load(SeqCst) {
+            draw_from(&node, "region:a").await.expect("granted");
+            task::yield_now().await;
+        }
+    };
+    let raise = async {
+        for round in 1..=50_u64 {
+            let floor = round.to_string();
+            let raised = raise(&node, &[("region:a", "0"), ("region:c@parts", &floor)]).await.expect("raised");
+            assert!(raised.floors[1].changed, "{raised:?}");
+        }
+        stop.store(true, SeqCst);
+    };
+    join(busy, raise).await;
+}
