@@ -5,13 +5,20 @@
 //! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that each response has
 //! a message and ends. A refusal has no message.
 
-use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    iter, mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, bail, ensure};
 use prost::Message;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    select,
+    time::{MissedTickBehavior, interval},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream, rustls::ClientConfig};
 use tokio_util::either::Either;
@@ -83,6 +90,9 @@ const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
+/// The interval at which calls at a given rate are sent.
+const TICK: Duration = Duration::from_millis(1);
+
 /// The maximum size of one read in bytes, enough for the responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -134,7 +144,7 @@ impl Lean {
         let (mut slice, depth) = (Slice::default(), depth.min(self.most));
         while now() < end {
             let before = slice.count;
-            self.calls(depth - self.in_flight.len()).await?;
+            self.calls(iter::repeat_n(now(), depth - self.in_flight.len())).await?;
             while slice.count == before {
                 self.receive(&mut slice).await?;
             }
@@ -145,18 +155,46 @@ impl Lean {
         Ok(slice)
     }
 
+    /// Makes `per_second` calls per second until `end`, whether or not earlier ones are answered.
+    ///
+    /// The latency of a call begins when the call is due. If the server's limit on concurrent calls holds a call back,
+    /// this wait is part of the latency.
+    pub(crate) async fn paced(&mut self, per_second: f64, end: Instant) -> anyhow::Result<Slice> {
+        let (mut slice, mut due, began, mut made) = (Slice::default(), VecDeque::new(), now(), 0_u64);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while now() < end || !due.is_empty() || !self.in_flight.is_empty() {
+            // Both are safe to cancel: a tick, and a read, after which nothing waits.
+            select! {
+                _ = ticks.tick() => {
+                    // OK because a run makes far fewer than 2^53 calls.
+                    let total = (now().min(end).saturating_duration_since(began).as_secs_f64() * per_second) as u64;
+                    due.extend(iter::repeat_n(now(), (total - made) as usize));
+                    made = total;
+                }
+                received = self.receive(&mut slice) => received?,
+            }
+            let free = self.most - self.in_flight.len();
+            let sent: Vec<Instant> = due.drain(..due.len().min(free)).collect();
+            if !sent.is_empty() {
+                self.calls(sent).await?;
+            }
+        }
+        Ok(slice)
+    }
+
     /// Makes one call, and waits until it ends.
     pub(crate) async fn call(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
-        self.calls(1).await?;
+        self.calls([now()]).await?;
         while !self.in_flight.is_empty() {
             self.receive(slice).await?;
         }
         Ok(())
     }
 
-    async fn calls(&mut self, count: usize) -> anyhow::Result<()> {
-        let sent = now();
-        for _ in 0..count {
+    /// Makes a call for each of these times, from which the latency counts.
+    async fn calls(&mut self, times: impl IntoIterator<Item = Instant>) -> anyhow::Result<()> {
+        for sent in times {
             let mut fields = self.common.to_vec();
             match self.next {
                 1 => fields.extend(literal_fields()),

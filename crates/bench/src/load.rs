@@ -27,6 +27,8 @@ use crate::{
 pub(crate) enum Load {
     /// Unary calls, with `in_flight` calls in flight in total. Each task uses its connections in turn.
     Unary { request: AllocateRequest, connections: usize, in_flight: usize },
+    /// Unary calls at this rate in total, whether or not earlier ones are answered.
+    Paced { request: AllocateRequest, connections: usize, per_second: f64 },
     /// One stream per connection, with `depth` requests in flight on each.
     Stream { request: AllocateRequest, connections: usize, depth: usize },
     /// One stream with `depth` requests in flight. Counts the bytes of packed identifiers, and stops after `most` bytes.
@@ -85,6 +87,17 @@ pub(crate) async fn run_as(load: &Load, address: &str, caller: &Caller, length: 
             for (number, own) in own.into_iter().enumerate() {
                 let depth = in_flight / callers + usize::from(number < in_flight % callers);
                 tasks.spawn(call(own, depth, began + length));
+            }
+            (began, *connections)
+        }
+        Load::Paced { request, connections, per_second } => {
+            let mut own = Vec::new();
+            for _ in 0..*connections {
+                own.push(Lean::connect(address, caller, request).await?);
+            }
+            let (began, rate) = (now(), per_second / *connections as f64); // OK because connections are few
+            for mut lean in own {
+                tasks.spawn(async move { lean.paced(rate, began + length).await });
             }
             (began, *connections)
         }

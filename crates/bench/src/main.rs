@@ -25,6 +25,7 @@ mod packed;
 mod peers;
 mod plot;
 mod process;
+mod reach;
 mod regions;
 mod replicas;
 mod scale;
@@ -34,6 +35,7 @@ mod start;
 mod strict;
 mod svg;
 mod table;
+mod tail;
 mod text;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +81,7 @@ enum Bench {
     Hot(instructions::HotArgs),
     Plot(plot::PlotArgs),
     Table(table::TableArgs),
+    Tail(tail::TailArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -109,5 +112,6 @@ fn main() -> anyhow::Result<()> {
         Bench::Hot(args) => instructions::hot(&args),
         Bench::Plot(args) => plot::run(&args),
         Bench::Table(args) => table::run(&args),
+        Bench::Tail(args) => tail::run(&args),
     }
 }

@@ -60,6 +60,17 @@ impl ServerCertificate {
         Ok(Self { path: path.display().to_string(), key_path: key_path.display().to_string(), certificates })
     }
 
+    /// Changes the file of the certificate, so that a server that watches the file loads it again.
+    pub(crate) fn touch(&self, number: u64) -> anyhow::Result<()> {
+        let pem = fs::read_to_string(&self.path)?;
+        let certificate: String =
+            pem.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+        // Text outside of the PEM block is ignored. The file is replaced at once, as administrators should do.
+        let next = format!("{}.next", self.path);
+        fs::write(&next, format!("# {number}\n{certificate}"))?;
+        Ok(fs::rename(next, &self.path)?)
+    }
+
     /// Returns the arguments of a daemon with this certificate.
     pub(crate) fn arguments(&self) -> [&str; 4] {
         ["--tls-cert", &self.path, "--tls-key", &self.key_path]

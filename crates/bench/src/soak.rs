@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use kent_client::{
-    Client, Daemon, Error,
+    Daemon,
     proto::{
         BackupRequest, ClassifyRequest, CreateRegionRequest, DeleteRegionRequest, ExpandRegionRequest, Policy,
         RenameRegionRequest, SealRegionRequest, Uint128, UpdateRegionRequest, WatchTableRequest,
@@ -24,13 +24,10 @@ use kent_client::{
 };
 use serde_json::json;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     runtime::Runtime,
     task::JoinSet,
     time::{MissedTickBehavior, interval, sleep},
 };
-use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use tokio_stream::StreamExt;
 use tonic_types::StatusExt;
 
@@ -39,6 +36,7 @@ use crate::{
     interrupt,
     load::{lease, packed},
     process::Served,
+    reach::Reach,
     secure::ServerCertificate,
     svg::{Axes, Line, Panel, digits, svg},
 };
@@ -127,33 +125,17 @@ impl Seen {
     }
 }
 
-/// What callers need to reach the daemon.
+/// A caller, and what it measures.
 #[derive(Clone)]
-struct Reach {
-    address: String,
-    http: String,
-    ca: PathBuf,
-    tls: TlsConnector,
+struct Caller {
+    reach: Reach,
     seen: Arc<Seen>,
 }
 
-impl Reach {
+impl Caller {
     /// Opens a new connection.
-    async fn connect(&self) -> Result<Daemon, Error> {
-        let client = Client::builder().endpoint(format!("https://{}", self.address)).ca_file(&self.ca).build();
-        // OK because the settings are valid.
-        client.expect("a client").connect().await
-    }
-
-    /// Sends a request to the HTTP port, and returns the answer.
-    async fn http(&self, request: &str) -> anyhow::Result<String> {
-        let socket = TcpStream::connect(&self.http).await?;
-        let mut stream = self.tls.connect(ServerName::try_from("127.0.0.1")?, socket).await?;
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "{}", answer.lines().next().unwrap_or_default());
-        Ok(answer)
+    async fn connect(&self, what: &str) -> Option<Daemon> {
+        self.seen.count(what, self.reach.connect().await)
     }
 }
 
@@ -168,18 +150,18 @@ async fn at_each<F: Future<Output = ()>>(pause: Duration, mut call: impl FnMut()
 }
 
 /// Takes blocks from a source, and measures the latency of each.
-async fn grants(reach: Reach, source: &'static str, pause: Duration) {
-    let Some(daemon) = reach.seen.count(source, reach.connect().await) else { return };
+async fn grants(caller: Caller, source: &'static str, pause: Duration) {
+    let Some(daemon) = caller.connect(source).await else { return };
     at_each(pause, async || {
         for request in [lease(source, 100), packed(source, 10)] {
             let began = now();
             let granted = daemon.allocator().allocate(request).await;
             if source == "region:invoices" && granted.as_ref().is_err_and(is_unknown) {
-                reach.seen.calls.fetch_add(1, Relaxed);
-                reach.seen.unknown.fetch_add(1, Relaxed);
-                reach.seen.granted(began.elapsed());
-            } else if reach.seen.count(source, granted).is_some() {
-                reach.seen.granted(began.elapsed());
+                caller.seen.calls.fetch_add(1, Relaxed);
+                caller.seen.unknown.fetch_add(1, Relaxed);
+                caller.seen.granted(began.elapsed());
+            } else if caller.seen.count(source, granted).is_some() {
+                caller.seen.granted(began.elapsed());
             }
         }
     })
@@ -191,22 +173,22 @@ fn is_unknown(status: &Status) -> bool {
 }
 
 /// Takes blocks over a stream.
-async fn stream(reach: Reach) {
-    let Some(daemon) = reach.seen.count("stream", reach.connect().await) else { return };
+async fn stream(caller: Caller) {
+    let Some(daemon) = caller.connect("stream").await else { return };
     let mut ticks = interval(REGION);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let requests = tokio_stream::wrappers::IntervalStream::new(ticks).map(|_| lease("region:orders", 10));
     let opened = daemon.allocator().allocate_stream(requests).await;
-    let Some(answers) = reach.seen.count("stream", opened) else { return };
+    let Some(answers) = caller.seen.count("stream", opened) else { return };
     let mut answers = answers.into_inner();
     while let Some(answer) = answers.next().await {
-        reach.seen.count("stream", answer);
+        caller.seen.count("stream", answer);
     }
 }
 
 /// Repeatedly creates, changes and deletes a region.
-async fn edits(reach: Reach) {
-    let Some(daemon) = reach.seen.count("edit", reach.connect().await) else { return };
+async fn edits(caller: Caller) {
+    let Some(daemon) = caller.connect("edit").await else { return };
     let name = |region: &str| format!("spaces/default/regions/{region}");
     let mut regions = daemon.regions();
     loop {
@@ -216,10 +198,10 @@ async fn edits(reach: Reach) {
             suffix_bits: Some(10),
             ..CreateRegionRequest::default()
         };
-        reach.seen.count("create", regions.create_region(create).await);
+        caller.seen.count("create", regions.create_region(create).await);
         sleep(EDIT).await;
         let expand = ExpandRegionRequest { name: name("draft"), by_bits: 2, ..ExpandRegionRequest::default() };
-        reach.seen.count("expand", regions.expand_region(expand).await);
+        caller.seen.count("expand", regions.expand_region(expand).await);
         sleep(EDIT).await;
         let update = UpdateRegionRequest {
             name: name("draft"),
@@ -227,33 +209,33 @@ async fn edits(reach: Reach) {
             policy: Some(Policy { cap: "100".to_owned(), ..Policy::default() }),
             ..UpdateRegionRequest::default()
         };
-        reach.seen.count("update", regions.update_region(update).await);
+        caller.seen.count("update", regions.update_region(update).await);
         sleep(EDIT).await;
         let rename = RenameRegionRequest {
             name: name("draft"),
             region_id: "final".to_owned(),
             ..RenameRegionRequest::default()
         };
-        reach.seen.count("rename", regions.rename_region(rename).await);
+        caller.seen.count("rename", regions.rename_region(rename).await);
         let seal = SealRegionRequest { name: name("final"), ..SealRegionRequest::default() };
-        reach.seen.count("seal", regions.seal_region(seal).await);
+        caller.seen.count("seal", regions.seal_region(seal).await);
         sleep(EDIT).await;
         let delete = DeleteRegionRequest { name: name("final"), ..DeleteRegionRequest::default() };
-        reach.seen.count("delete", regions.delete_region(delete).await);
+        caller.seen.count("delete", regions.delete_region(delete).await);
         sleep(EDIT).await;
     }
 }
 
 /// Watches the table, and restarts the watch from time to time.
-async fn watch(reach: Reach) {
-    let Some(daemon) = reach.seen.count("watch", reach.connect().await) else { return };
+async fn watch(caller: Caller) {
+    let Some(daemon) = caller.connect("watch").await else { return };
     loop {
         let watch = WatchTableRequest { parent: "spaces/default".to_owned(), after_revision: 0 };
-        let Some(changes) = reach.seen.count("watch", daemon.regions().watch_table(watch).await) else { return };
+        let Some(changes) = caller.seen.count("watch", daemon.regions().watch_table(watch).await) else { return };
         let mut changes = changes.into_inner();
         let followed = async {
             while let Some(change) = changes.next().await {
-                reach.seen.count("watch", change);
+                caller.seen.count("watch", change);
             }
         };
         // OK because each watch ends with this timeout.
@@ -261,21 +243,21 @@ async fn watch(reach: Reach) {
     }
 }
 
-async fn classify(reach: Reach) {
-    let Some(daemon) = reach.seen.count("classify", reach.connect().await) else { return };
+async fn classify(caller: Caller) {
+    let Some(daemon) = caller.connect("classify").await else { return };
     let identifiers: Vec<Uint128> = (0..1000_u128).map(|at| Uint128::from(at << 40)).collect();
     at_each(CLASSIFY, async || {
         let request = ClassifyRequest { parent: "spaces/default".to_owned(), identifiers: identifiers.clone() };
-        reach.seen.count("classify", daemon.regions().classify(request).await);
+        caller.seen.count("classify", daemon.regions().classify(request).await);
     })
     .await;
 }
 
 /// Repeatedly opens a connection and makes one call on it.
-async fn connections(reach: Reach) {
+async fn connections(caller: Caller) {
     at_each(CONNECT, async || {
-        if let Some(daemon) = reach.seen.count("connect", reach.connect().await) {
-            reach.seen.count("connect", daemon.allocator().allocate(lease("xid", 1)).await);
+        if let Some(daemon) = caller.connect("connect").await {
+            caller.seen.count("connect", daemon.allocator().allocate(lease("xid", 1)).await);
         }
         let body = r#"{"source": "uuidv7", "count": 10, "encoding": "ENCODING_TEXT"}"#;
         let request = format!(
@@ -283,28 +265,27 @@ async fn connections(reach: Reach) {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        reach.seen.count("JSON", reach.http(&request).await);
+        caller.seen.count("JSON", caller.reach.http(&request).await);
     })
     .await;
 }
 
-async fn scrapes(reach: Reach) {
+async fn scrapes(caller: Caller) {
     at_each(SCRAPE, async || {
         for path in ["/metrics", "/readyz"] {
-            let request = format!("GET {path} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n");
-            reach.seen.count(path, reach.http(&request).await);
+            caller.seen.count(path, caller.reach.get(path).await);
         }
     })
     .await;
 }
 
-async fn backups(reach: Reach) {
-    let Some(daemon) = reach.seen.count("backup", reach.connect().await) else { return };
+async fn backups(caller: Caller) {
+    let Some(daemon) = caller.connect("backup").await else { return };
     at_each(BACKUP, async || {
-        let Some(parts) = reach.seen.count("backup", daemon.admin().backup(BackupRequest {}).await) else { return };
+        let Some(parts) = caller.seen.count("backup", daemon.admin().backup(BackupRequest {}).await) else { return };
         let mut parts = parts.into_inner();
         while let Some(part) = parts.next().await {
-            reach.seen.count("backup", part);
+            caller.seen.count("backup", part);
         }
     })
     .await;
@@ -335,39 +316,31 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let settings = [&certificate.arguments()[..], &["--history-keep", "1000"]].concat();
     let served = Served::kentd_with(args.kentd.as_ref(), &store, &settings)?;
     let runtime = Runtime::new()?;
-    let mut config = runtime.block_on(certificate.certificates.refresh())?.as_ref().clone();
-    // Requests to the HTTP port use HTTP/1.1.
-    config.alpn_protocols.clear();
-    let reach = Reach {
-        address: served.address.clone(),
-        http: served.http.clone().context("the daemon has no HTTP port")?,
-        ca: folder.path().join("cert.pem"),
-        tls: TlsConnector::from(Arc::new(config)),
-        seen: Arc::default(),
-    };
+    let reach = runtime.block_on(Reach::new(&served, &certificate, folder.path()))?;
     runtime.block_on(set_up(&reach))?;
+    let caller = Caller { reach, seen: Arc::default() };
     let mut tasks = JoinSet::new();
     let guard = runtime.enter();
     for source in ["uuidv7", "uuidv6", "xid", "serial:INVOICE"] {
-        tasks.spawn(grants(reach.clone(), source, GRANT));
+        tasks.spawn(grants(caller.clone(), source, GRANT));
     }
     for _ in 0..4 {
-        tasks.spawn(grants(reach.clone(), "region:orders", REGION));
-        tasks.spawn(stream(reach.clone()));
-        tasks.spawn(watch(reach.clone()));
+        tasks.spawn(grants(caller.clone(), "region:orders", REGION));
+        tasks.spawn(stream(caller.clone()));
+        tasks.spawn(watch(caller.clone()));
     }
-    tasks.spawn(grants(reach.clone(), "region:invoices", STRICT));
-    tasks.spawn(edits(reach.clone()));
-    tasks.spawn(classify(reach.clone()));
-    tasks.spawn(connections(reach.clone()));
-    tasks.spawn(scrapes(reach.clone()));
-    tasks.spawn(backups(reach.clone()));
+    tasks.spawn(grants(caller.clone(), "region:invoices", STRICT));
+    tasks.spawn(edits(caller.clone()));
+    tasks.spawn(classify(caller.clone()));
+    tasks.spawn(connections(caller.clone()));
+    tasks.spawn(scrapes(caller.clone()));
+    tasks.spawn(backups(caller.clone()));
     drop(guard);
-    let samples = watch_daemon(args, &served, &reach.seen)?;
+    let samples = watch_daemon(args, &served, &caller.seen)?;
     drop(tasks);
     drop(runtime);
     served.stop()?;
-    report(args, &samples, &reach.seen)
+    report(args, &samples, &caller.seen)
 }
 
 /// Samples the daemon until the run ends.
