@@ -1,6 +1,7 @@
 //! One space in memory: its table, the versions of its records, and its counters.
 
 mod facts;
+mod listing;
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +17,12 @@ use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{ChunkPolicy, Count, Index, Kind, Plan, Prefix, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{ChunkPolicy, Count, Index, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
-use tokio::{sync::watch, task};
+use tokio::sync::watch;
 
 pub(crate) use self::facts::RegionFacts;
+use self::listing::RecentEdits;
 use crate::{
     issuing::cell::Cell,
     records::{
@@ -48,12 +50,8 @@ pub struct Space {
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The number of counters or regions to list while their lock is held. Listing this many takes about ten microseconds.
+/// The number of counters to list while their lock is held. Listing this many takes about ten microseconds.
 const CELLS_PER_LOCK: usize = 256;
-const REGIONS_PER_LOCK: usize = 1024;
-/// The maximum number of attempts to list a table in parts. If the table keeps changing, the table is then listed as a
-/// whole.
-const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.
 #[derive(Debug)]
@@ -64,6 +62,7 @@ pub struct State {
     /// The versions of the counters in `table`: an older counter never replaces a newer one.
     counter_versions: BTreeMap<RegionNumber, Version>,
     last_edit: EditId,
+    recent: RecentEdits,
     scramble_key: ClusterKey,
     text_form: TextForm,
 }
@@ -164,6 +163,7 @@ impl Space {
         state.table.apply(plan)?;
         state.version = version;
         state.last_edit = edit;
+        state.recent.push(plan);
         for change in &plan.changes {
             let number = change.number;
             if change.after.is_none() {
@@ -293,36 +293,6 @@ impl Space {
         })
     }
 
-    /// Lists all regions of one revision in the order of their prefixes. Unless the table keeps changing, the table is
-    /// locked for a few regions at a time, because grants need the lock.
-    pub async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
-        for _ in 0..LISTING_ATTEMPTS {
-            let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
-            loop {
-                let after = regions.last().map(|last| last.prefix);
-                let (before, present) = (
-                    regions.len(),
-                    self.read(|table| {
-                        regions.extend(table.iter_after(after).take(REGIONS_PER_LOCK).cloned());
-                        table.revision()
-                    }),
-                );
-                match (present == revision, regions.len() - before < REGIONS_PER_LOCK) {
-                    (true, true) => return (regions, revision),
-                    (true, false) => task::yield_now().await,
-                    (false, _) => break,
-                }
-            }
-        }
-        self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
-    }
-
-    /// Lists some of the regions in the order of their prefixes, beginning after the prefix `after`. An empty list
-    /// means that no regions are left.
-    pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
-        self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
-    }
-
     /// This daemon's usage of a region at `now`, on the steady clock.
     pub fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
         let counters = self.counters();
@@ -353,7 +323,8 @@ impl State {
     ) -> Self {
         let (region_versions, counter_versions) = (BTreeMap::new(), BTreeMap::new());
         table.set_scramble_key(scramble_key);
-        Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
+        let recent = RecentEdits::default();
+        Self { table, version, region_versions, counter_versions, last_edit, recent, scramble_key, text_form }
     }
 
     /// Reads a space from the store and checks it. Returns `None` if the space is deleted.
@@ -394,6 +365,7 @@ impl State {
             region_versions: region_versions.into_iter().collect(),
             counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
             last_edit: facts.last_edit,
+            recent: RecentEdits::default(),
             scramble_key: facts.scramble_key,
             text_form: facts.text_form,
         })
