@@ -252,7 +252,7 @@ impl Cluster {
         let mut state = self.lock();
         match state.applied >= version {
             true => self.progress.notify_one(),
-            false => state.awaited = Some(version),
+            false => state.awaited = state.awaited.max(Some(version)),
         }
     }
 
@@ -321,15 +321,16 @@ impl Cluster {
         let missed = self.lock().missed;
         let records = self.store.scan(&keys::SPACES).await?;
         let newest = records.iter().map(|(_, versioned)| versioned.version).max();
+        let mut is_awaited = false;
         for (key, versioned) in &records {
-            self.directory.follow(key, versioned).await.map_err(failure)?;
+            is_awaited |= self.directory.follow(key, versioned).await.map_err(failure)?;
         }
         let mut state = self.lock();
         // This refresh does not cover edits missed since it began.
         state.caught_up = missed;
         let newest = newest.unwrap_or_default();
-        if newest > state.applied {
-            state.applied = newest;
+        if is_awaited || newest > state.applied {
+            state.applied = state.applied.max(newest);
             // Another replica may be waiting for our confirmation.
             self.progress.notify_one();
         }
@@ -450,7 +451,7 @@ impl Cluster {
         false
     }
 
-    /// Notes that all spaces are applied that the commit with this version has changed, unless some were missed.
+    /// Notes that the tables include the commit with this version, unless an edit was missed.
     fn spaces_changed(&self, version: Version, is_awaited: bool) {
         let mut state = self.lock();
         if state.missed == state.caught_up {

@@ -64,9 +64,8 @@ impl Region {
 }
 
 impl Plan {
-    /// Numbers plans that were made for the same revision so that they can be applied one after the other. Returns
-    /// `None` unless each plan only declares the counter of a region, and each of another region: only then no plan
-    /// depends on another.
+    /// Numbers plans for the same revision so that they can be applied in turn. Returns `None` unless each plan only
+    /// declares a counter, each of another region. Such plans do not depend on each other.
     pub fn in_turn(plans: Vec<Self>) -> Option<Vec<Self>> {
         let base = plans.first()?.base;
         let mut declared = BTreeSet::new();

@@ -53,8 +53,8 @@ pub trait Watch: Send {
     /// reported. Dropping the future before it is ready loses no change.
     async fn next(&mut self) -> Change;
 
-    /// Whether the next change belongs to the commit that has this version. The changes of a commit become known
-    /// together.
+    /// Whether more changes of this commit follow. A watch receives all changes of a commit at once, so `false` means
+    /// that `next` has returned the last one.
     fn continues(&self, commit: Version) -> bool;
 }
 

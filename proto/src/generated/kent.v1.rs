@@ -7457,8 +7457,7 @@ pub struct Series {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RaiseFloorsRequest {
-    /// The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
-    /// or 15 of regions; a floor of a region counts as four.
+    /// Up to 60 floors, each of another source. The floor of a region counts as four. All are raised in one commit.
     #[prost(message, repeated, tag = "1")]
     pub floors: ::prost::alloc::vec::Vec<raise_floors_request::Floor>,
     /// Only check the floors, and return what they would skip.
@@ -7490,7 +7489,7 @@ pub struct RaiseFloorsResponse {
     #[prost(message, repeated, tag = "1")]
     pub floors: ::prost::alloc::vec::Vec<RaisedFloor>,
     /// The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
-    /// other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
+    /// other replica, or if all have confirmed the floors. Wait this long before you rely on the floors.
     #[prost(uint64, tag = "2")]
     pub effective_within_ms: u64,
 }

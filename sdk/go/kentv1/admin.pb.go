@@ -260,8 +260,7 @@ func (x *Series) GetOnDemand() bool {
 
 type RaiseFloorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
-	// or 15 of regions; a floor of a region counts as four.
+	// Up to 60 floors, each of another source. The floor of a region counts as four. All are raised in one commit.
 	Floors []*RaiseFloorsRequest_Floor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
 	// Only check the floors, and return what they would skip.
 	ValidateOnly bool `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -327,7 +326,7 @@ type RaiseFloorsResponse struct {
 	// The result for each floor, in the same order.
 	Floors []*RaisedFloor `protobuf:"bytes,1,rep,name=floors,proto3" json:"floors,omitempty"`
 	// The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
-	// other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
+	// other replica, or if all have confirmed the floors. Wait this long before you rely on the floors.
 	EffectiveWithinMs uint64 `protobuf:"varint,2,opt,name=effective_within_ms,json=effectiveWithinMs,proto3" json:"effective_within_ms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

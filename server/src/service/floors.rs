@@ -12,7 +12,8 @@ use kent_proto::{
 /// Reads the floors of a request.
 pub(super) fn parse(floors: &[Floor]) -> Result<Vec<NamedFloor>, Invalid> {
     let too_many = |count: usize| {
-        let limit = format!("must have 1 to {RECORDS_MAX} elements, where a region counts as four, but has {count}");
+        let limit =
+            format!("must have 1 to {RECORDS_MAX} elements, and a region counts as four: these count as {count}");
         Invalid::new("floors", limit)
     };
     if floors.is_empty() || floors.len() > RECORDS_MAX {

@@ -9,8 +9,8 @@ use clap::Args;
 /// "2026-11-26T20:00:00Z"; that time must have passed, and the old generator must have stopped or use other machine
 /// numbers. A floor never lowers a source, so the command can be repeated.
 ///
-/// Shows what would be skipped, and asks for confirmation. If one floor is refused, nothing is changed. Series and
-/// time-based sources are raised in one commit (for each 50 of them), and each region by an edit of its table.
+/// Shows what would be skipped, and asks for confirmation. If one floor is refused, nothing is changed. Up to 60 floors
+/// are raised in one commit; the floor of a region counts as four. A longer file takes several commits.
 ///
 /// docs/migrating.md has queries that write the file from PostgreSQL, MySQL, Redis and others.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! Floors: makes regions, series and time-based sources continue above identifiers that another generator has issued.
 //!
-//! A region continues because an edit of its table declares the numbers below as issued, and a series because its counter
-//! moves. A time-based source continues because every slot is reserved through the
+//! A region continues because an edit of its table declares the numbers through the floor as issued. A series continues
+//! because its counter moves. A time-based source continues because every slot is reserved through the
 //! time of its floor. This daemon keeps its slot, because that time has passed on its clock. All other daemons are
 //! fenced, because their clocks may be behind: each takes a slot again, at the latest when its window ends. All floors of
 //! a request are one commit.
@@ -65,7 +65,7 @@ pub enum Raised {
 }
 
 impl Raised {
-    /// Whether the source was not above its floor.
+    /// Whether the source was not above its floor, or its position was not known after a restore.
     pub const fn is_change(&self) -> bool {
         let (Self::Counter { is_change, .. } | Self::Time { is_change, .. }) = self;
         *is_change
@@ -91,7 +91,7 @@ pub struct RaisedFloors {
     pub floors: Vec<Raised>,
     /// The time after which the floors of time-based sources are in effect on all replicas.
     pub within: Duration,
-    /// The version of the last edit of the regions' tables, after which the floors of regions are in effect.
+    /// The version that the other replicas must confirm before the floors of regions are in effect.
     pub edited: Option<Version>,
 }
 
@@ -124,8 +124,6 @@ enum Attempt {
     Done(RaisedFloors),
     /// Grants or other replicas have changed a record first.
     Conflict,
-    /// Another replica has moved the counter of a region that is above its floor.
-    Moved,
     Unknown(Unknown),
 }
 
@@ -143,16 +141,15 @@ impl Grants {
         let end = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
         let floors = Floors { all: floors, regions, end };
         let _editing = self.regions.directory().begin_raising(&floors.regions).await?;
-        let (mut unknown, mut moved) = (None, 0);
+        let mut unknown = None;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 let reloaded = self.regions.directory().reload_all(&floors.regions).await;
                 reloaded.map_err(|error| unknown.clone().map_or(error.into(), of_unknown))?;
             }
-            match self.try_raise(&floors, author, moved).await {
+            match self.try_raise(&floors, author).await {
                 Ok(Attempt::Done(raised)) => return Ok(raised),
                 Ok(Attempt::Conflict) => {}
-                Ok(Attempt::Moved) => moved += 1,
                 // If the commit was made, the next attempt finds nothing to change.
                 Ok(Attempt::Unknown(outcome)) => unknown = unknown.or(Some(outcome)),
                 // The floors may have been raised, whatever the later attempt says.
@@ -162,8 +159,8 @@ impl Grants {
         Err(unknown.map_or(FloorError::Contended { attempts: ATTEMPTS }, of_unknown))
     }
 
-    /// Attempts once to raise floors. `moved` is the number of attempts at which a counter has moved.
-    async fn try_raise(&self, floors: &Floors, author: &FloorAuthor, moved: u32) -> Result<Attempt, FloorError> {
+    /// Attempts once to raise floors.
+    async fn try_raise(&self, floors: &Floors, author: &FloorAuthor) -> Result<Attempt, FloorError> {
         let Floors { all: floors, regions, end } = floors;
         let (directory, validate_only) = (self.regions.directory(), author.options.validate_only);
         let cells = self.cells(floors, validate_only).await?;
@@ -180,21 +177,13 @@ impl Grants {
         }
         let subjects = directory.subjects(regions, &author.caller)?;
         let reserving = lock_counters(&subjects).await;
-        let planned = directory.plan_floors(&subjects, author, moved).await?;
-        let Some(mut declared) = planned else { return Ok(Attempt::Moved) };
-        let settled = match validate_only {
-            true => Some((Txn::new(), Vec::new())),
-            false => directory.settle_floors(&mut declared).await?,
-        };
-        let Some((mut txn, edits)) = settled else { return Ok(Attempt::Conflict) };
+        let planned = directory.plan_floors(&subjects, author).await?;
+        let Some(mut declared) = planned else { return Ok(Attempt::Conflict) };
         let slots = if end.is_some() { self.slots.read_all().await? } else { Vec::new() };
-        let mut raised = Vec::new();
+        let (mut txn, mut raised) = (Txn::new(), Vec::new());
         for floor in floors {
             raised.push(match floor {
-                Floor::Region(at) => {
-                    let Declared { before, after, is_change, .. } = declared[*at];
-                    Raised::Counter { before, after, is_change }
-                }
+                Floor::Region(at) => raised_region(&declared[*at]),
                 Floor::Time(before) => {
                     let reserved = |slot: &SlotRead| slot.1.value.reserved_until >= before.ceil_seconds();
                     let is_change = slots.iter().filter(|slot| reserved(slot)).count() < usize::from(Slot::COUNT);
@@ -218,11 +207,22 @@ impl Grants {
         if validate_only {
             return Ok(Attempt::Done(RaisedFloors { floors: raised, within: Duration::ZERO, edited: None }));
         }
+        // The regions come last, because their counters may move until the commit.
+        let Some((txn, edits)) = directory.settle_floors(txn, &mut declared).await? else {
+            return Ok(Attempt::Conflict);
+        };
+        for (floor, raised) in floors.iter().zip(&mut raised) {
+            if let Floor::Region(at) = floor {
+                *raised = raised_region(&declared[*at]);
+            }
+        }
+        let mut committed = None;
         if !txn.writes().is_empty() {
             match self.slots.store().commit(self.slots.of_this_store(txn)).await {
                 Ok(Committed { version }) => {
                     // Applying an edit may read the table again, which may return a chunk and needs these locks.
                     drop(reserving);
+                    committed = (!edits.is_empty()).then_some(version);
                     directory.adopt_floors(edits, version).await?;
                 }
                 Err(CommitError::Conflict { key, .. }) if key == keys::CLUSTER => {
@@ -235,7 +235,7 @@ impl Grants {
         }
         let within = if end.is_some() { self.slots.longest_window().await } else { Duration::ZERO };
         // An edit that an earlier request made may not be confirmed yet.
-        Ok(Attempt::Done(RaisedFloors { floors: raised, within, edited: edited(regions) }))
+        Ok(Attempt::Done(RaisedFloors { floors: raised, within, edited: edited(&subjects).max(committed) }))
     }
 
     /// Returns the second through which all slots must be reserved for a floor of this time.
@@ -347,6 +347,10 @@ struct SeriesPlan {
     after: Count,
     /// The version to compare and the counter to write, unless nothing changes.
     write: Option<(Version, Counter)>,
+}
+
+const fn raised_region(Declared { before, after, is_change, .. }: &Declared<'_>) -> Raised {
+    Raised::Counter { before: *before, after: *after, is_change: *is_change }
 }
 
 fn of_unknown(unknown: Unknown) -> FloorError {

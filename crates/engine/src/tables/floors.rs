@@ -67,7 +67,8 @@ pub(crate) struct Subject<'f> {
 pub(crate) struct Declared<'f> {
     pub(crate) before: Count,
     pub(crate) after: Count,
-    /// Whether there is an edit.
+    /// Whether the edit changes the counter, or confirms its position after a restore. On a cluster, there is also an
+    /// edit if the counter is above the floor, so that other replicas drop their chunks.
     pub(crate) is_change: bool,
     /// The edit, until it becomes part of a commit.
     edit: Option<FloorEdit<'f>>,
@@ -148,7 +149,7 @@ impl Directory {
             })?;
             let through = through.map_err(|problem| bad(source, &problem.to_string()))?;
             if !seen.insert((space.key(), number)) {
-                return Err(bad(source, "another floor is of the same region"));
+                return Err(bad(source, "another floor names the same region"));
             }
             let counter = [(number, space.cell(number, self.chunk))];
             Ok(Subject { space, region, counter, capacity, through })
@@ -156,21 +157,34 @@ impl Directory {
         floors.iter().map(subject).collect()
     }
 
-    /// Plans the edits of these regions. Returns `None` if a counter moves at the same time, so that the edits have to
-    /// be planned again; `moved` counts how often. The caller holds the locks of the counters.
+    /// Plans the edits of these regions. Returns `None` if a counter keeps moving, so that the edits have to be planned
+    /// again. The caller holds the locks of the counters.
     pub(crate) async fn plan_floors<'f>(
         &self,
         subjects: &[Subject<'f>],
         author: &FloorAuthor,
-        moved: u32,
     ) -> Result<Option<Vec<Declared<'f>>>, EditError> {
         let mut planned = Vec::new();
-        for Subject { space, region, counter, capacity, through } in subjects {
-            let [(number, cell)] = counter;
-            let before = cell.rest_of(read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?);
+        for subject in subjects {
+            match self.plan_floor(subject, author).await? {
+                Some(declared) => planned.push(declared),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(planned))
+    }
+
+    async fn plan_floor<'f>(
+        &self,
+        Subject { space, region, counter, capacity, through }: &Subject<'f>,
+        author: &FloorAuthor,
+    ) -> Result<Option<Declared<'f>>, EditError> {
+        let [(number, cell)] = counter;
+        for moved in 0..COUNTER_ATTEMPTS {
+            let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+            let (is_unsure, before) = (self.is_unsure(&read), cell.rest_of(read));
             if *through == Count::ZERO {
-                planned.push(Declared { before, after: before, is_change: false, edit: None });
-                continue;
+                return Ok(Some(Declared { before, after: before, is_change: false, edit: None }));
             }
             // On a cluster, another replica may hold a chunk below the floor although the counter is above it. Then the
             // counter is declared as it is, so that the replica drops the chunk. If it keeps moving, some numbers are
@@ -190,25 +204,25 @@ impl Directory {
             };
             let plan = match self.plan_edit(space, &command, counter).await {
                 Ok(plan) => plan,
-                Err(EditError::NextTooLow { is_shared: true, .. }) => return Ok(None),
+                Err(EditError::NextTooLow { is_shared: true, .. }) => continue,
                 // The only daemon has granted numbers above the floor since the counter was read.
                 Err(EditError::NextTooLow { counter, .. }) => {
-                    planned.push(Declared { before: counter, after: counter, is_change: false, edit: None });
-                    continue;
+                    return Ok(Some(Declared { before: counter, after: counter, is_change: false, edit: None }));
                 }
                 Err(error) => return Err(error),
             };
-            let is_change = plan.revision != plan.base;
-            let edit = is_change.then(|| FloorEdit { space, counter: counter.clone(), command, plan });
-            planned.push(Declared { before, after, is_change, edit });
+            let is_edit = plan.revision != plan.base;
+            let edit = is_edit.then(|| FloorEdit { space, counter: counter.clone(), command, plan });
+            return Ok(Some(Declared { before, after, is_change: is_edit && (before != after || is_unsure), edit }));
         }
-        Ok(Some(planned))
+        Ok(None)
     }
 
-    /// Returns the rest of this daemon's chunks, and the commit of the planned edits. Returns `None` if they have to be
-    /// planned again. The caller holds the locks of the counters.
+    /// Returns the rest of this daemon's chunks, and adds the planned edits to a commit. Returns `None` if they have to
+    /// be planned again. The caller holds the locks of the counters.
     pub(crate) async fn settle_floors<'f>(
         &self,
+        mut txn: Txn,
         planned: &mut [Declared<'f>],
     ) -> Result<Option<(Txn, Vec<SettledEdit<'f>>)>, EditError> {
         let mut by_space: BTreeMap<&str, Vec<SettledEdit<'f>>> = BTreeMap::new();
@@ -221,7 +235,7 @@ impl Directory {
             }
             by_space.entry(space.key()).or_default().push(SettledEdit { space, command, draft });
         }
-        let (mut txn, mut settled) = (Txn::new(), Vec::new());
+        let mut settled = Vec::new();
         for edits in by_space.into_values() {
             let plans = edits.iter().map(|edit| edit.draft.plan.clone()).collect();
             let Some(plans) = Plan::in_turn(plans) else { return Ok(None) };
@@ -260,9 +274,10 @@ pub(crate) async fn lock_counters<'s>(subjects: &'s [Subject<'_>]) -> Vec<MutexG
     locked
 }
 
-/// The version of the last edit of the spaces of these floors; `None` if there are no floors of regions.
-pub(crate) fn edited(floors: &[RegionFloor]) -> Option<Version> {
-    floors.iter().map(|floor| floor.space.versions(RegionNumber(0)).0).max()
+/// The version of the last edit of the spaces of these regions; `None` if all are above their floors anyway.
+pub(crate) fn edited(subjects: &[Subject<'_>]) -> Option<Version> {
+    let below = subjects.iter().filter(|subject| subject.through != Count::ZERO);
+    below.map(|subject| subject.space.versions(RegionNumber(0)).0).max()
 }
 
 /// The spaces of these floors, in the order of their keys, so that two requests never wait for each other. The key of an
@@ -271,7 +286,10 @@ fn spaces(floors: &[RegionFloor]) -> impl Iterator<Item = &Arc<Space>> {
     floors.iter().map(|floor| (floor.space.key(), &floor.space)).collect::<BTreeMap<_, _>>().into_values()
 }
 
-/// The numbers that are skipped above a counter that has moved so often.
+/// The maximum number of attempts to plan a declaration while the counter moves.
+const COUNTER_ATTEMPTS: u32 = 8;
+
+/// The number of suffixes to skip after a counter has moved at this many attempts.
 const fn margin(moved: u32) -> u128 {
     if moved == 0 { 0 } else { 1 << (9 + moved) }
 }

@@ -291,3 +291,39 @@ async fn ok_a_busy_region_above_its_floor_does_not_disturb_the_others() {
     };
     join(busy, raise).await;
 }
+
+/// A counter that moves on another replica does not make an idle region skip numbers.
+#[tokio::test]
+async fn ok_an_idle_region_skips_nothing_while_the_counter_of_another_moves() {
+    let disk = disk();
+    let (one, other) = (start(&disk, small_chunks()).await, start(&disk, small_chunks()).await);
+    make_all(&one).await;
+    while draw_from(&other, "region:a").await.is_err() {
+        time::sleep(Duration::from_millis(1)).await;
+    }
+    raise(&one, &[("region:b", "16777416")]).await.expect("raised");
+    let stop = AtomicBool::new(false);
+    let busy = async {
+        while !stop.load(SeqCst) {
+            draw_from(&other, "region:a").await.expect("granted");
+            task::yield_now().await;
+        }
+    };
+    let repeat = async {
+        let mut raised = 0;
+        for _ in 0..20 {
+            match raise(&one, &[("region:a", "0"), ("region:b", "16777416")]).await {
+                Ok(answer) => {
+                    raised += 1;
+                    assert_eq!((answer.floors[1].after.as_str(), answer.floors[1].changed), ("201", false));
+                }
+                // The other replica's commits may come first each time.
+                Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
+            }
+        }
+        stop.store(true, SeqCst);
+        raised
+    };
+    let ((), raised) = join(busy, repeat).await;
+    println!("{raised} of 20 requests raised the floors");
+}

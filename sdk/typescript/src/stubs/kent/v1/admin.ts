@@ -55,10 +55,7 @@ export interface Series {
 }
 
 export interface RaiseFloorsRequest {
-  /**
-   * The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
-   * or 15 of regions; a floor of a region counts as four.
-   */
+  /** Up to 60 floors, each of another source. The floor of a region counts as four. All are raised in one commit. */
   floors: RaiseFloorsRequest_Floor[];
   /** Only check the floors, and return what they would skip. */
   validateOnly: boolean;
@@ -86,7 +83,7 @@ export interface RaiseFloorsResponse {
   floors: RaisedFloor[];
   /**
    * The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
-   * other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
+   * other replica, or if all have confirmed the floors. Wait this long before you rely on the floors.
    */
   effectiveWithinMs: bigint;
 }

@@ -125,8 +125,7 @@ export const SeriesSchema: GenMessage<Series> = /*@__PURE__*/
  */
 export type RaiseFloorsRequest = Message<"kent.v1.RaiseFloorsRequest"> & {
   /**
-   * The floors, each with another source. All are raised in one commit, whose size limits their number: up to 60 floors,
-   * or 15 of regions; a floor of a region counts as four.
+   * Up to 60 floors, each of another source. The floor of a region counts as four. All are raised in one commit.
    *
    * @generated from field: repeated kent.v1.RaiseFloorsRequest.Floor floors = 1;
    */
@@ -197,7 +196,7 @@ export type RaiseFloorsResponse = Message<"kent.v1.RaiseFloorsResponse"> & {
 
   /**
    * The number of milliseconds after which no other replica issues an identifier at or below its floor. 0 if there is no
-   * other replica, or if all have confirmed the floors. Wait for so long before you rely on the floors.
+   * other replica, or if all have confirmed the floors. Wait this long before you rely on the floors.
    *
    * @generated from field: uint64 effective_within_ms = 2;
    */
