@@ -164,7 +164,7 @@ impl Lean {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while now() < end || !due.is_empty() || !self.in_flight.is_empty() {
-            // Both are safe to cancel: a tick, and a read, after which nothing waits.
+            // Both are safe to cancel: a tick, and `receive`, which awaits nothing after its read.
             select! {
                 _ = ticks.tick() => {
                     // OK because a run makes far fewer than 2^53 calls.

@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -17,7 +17,10 @@ use kent_client::{
     proto::{BackupRequest, ClassifyRequest, SealRegionRequest, Uint128, WatchTableRequest},
 };
 use kent_test_etcd::Etcd;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    runtime::Runtime,
+    time::{MissedTickBehavior, interval, sleep},
+};
 use tonic::Code;
 
 use crate::{
@@ -143,12 +146,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
 }
 
 /// Creates the regions, through a daemon without TLS.
-fn fill(
-    args: &TailArgs,
-    shared: &[&str],
-    store: &std::path::Path,
-    runtime: &tokio::runtime::Runtime,
-) -> anyhow::Result<()> {
+fn fill(args: &TailArgs, shared: &[&str], store: &Path, runtime: &Runtime) -> anyhow::Result<()> {
     let daemon = Served::kentd_with(args.options.kentd.as_ref(), store, shared)?;
     runtime.block_on(async {
         let client = Client::new(format!("http://{}", daemon.address))?;

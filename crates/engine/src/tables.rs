@@ -12,5 +12,6 @@ pub mod permitted;
 mod removal;
 pub mod retention;
 pub mod space;
+mod transaction;
 pub mod undo;
 mod vacant;

@@ -21,8 +21,9 @@ use tokio::sync::MutexGuard;
 use super::{
     counted::{EditedCounter, lock_all},
     directory::Directory,
-    edits::{CommitOutcome, Draft, EditCommand, revise},
+    edits::{CommitOutcome, Draft, EditCommand},
     space::Space,
+    transaction::revise,
 };
 use crate::{
     auth::Caller,

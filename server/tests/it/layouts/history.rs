@@ -126,11 +126,11 @@ async fn ok_a_caller_sees_the_edits_of_layouts_that_it_may_read() {
     let guarded = Guarded::start(data.path()).await;
     let mut layouts = guarded.daemon.layouts();
     let team = guarded.token(&["read:layout:team-*"]).await;
-    let nobody = guarded.token(&["allocate:uuidv7"]).await;
+    let stranger = guarded.token(&["allocate:uuidv7"]).await;
     let asked = WatchLayoutsRequest::default;
     let mut seen = layouts.watch_layouts(team.send(asked())).await.expect("a watch").into_inner();
     assert_eq!(next(&mut seen).await, "=0 ");
-    let denied = layouts.watch_layouts(nobody.send(asked())).await.expect_err("denied");
+    let denied = layouts.watch_layouts(stranger.send(asked())).await.expect_err("denied");
     assert!(denied.message().contains("lacks the permission read:layout:*"), "{denied}");
     for name in ["orders", "team-a"] {
         layouts.create_layout(guarded.admin.send(creation(name, TWITTER, ""))).await.expect("created");
@@ -139,7 +139,7 @@ async fn ok_a_caller_sees_the_edits_of_layouts_that_it_may_read() {
     let list = |name: &str| ListLayoutHistoryRequest { name: name.to_owned(), ..ListLayoutHistoryRequest::default() };
     let edits = layouts.list_layout_history(team.send(list(""))).await.expect("a page").into_inner().edits;
     assert_eq!(edits.iter().map(short).collect::<Vec<_>>(), ["2 create team-a"]);
-    let denied = layouts.list_layout_history(nobody.send(list(""))).await.expect_err("denied");
+    let denied = layouts.list_layout_history(stranger.send(list(""))).await.expect_err("denied");
     assert!(denied.message().contains("lacks the permission read:layout:*"), "{denied}");
     let denied = layouts.list_layout_history(team.send(list("orders"))).await.expect_err("denied");
     assert!(denied.message().contains("lacks the permission read:layout:orders"), "{denied}");
@@ -227,7 +227,7 @@ fn ok_an_operator_reads_the_history() {
         assert!(line.starts_with("revision ") && line.contains(operation), "{out}");
         assert!(lines.next().expect("a line").starts_with(second), "{out}");
     }
-    let (code, out, err) = operator.run("layout history nobody");
+    let (code, out, err) = operator.run("layout history nosuch");
     assert_eq!((code, out.as_str(), err.as_str()), (0, "there are no edits\n", ""));
     let (code, out, _) = operator.run("layout history tweets -n 1 --json");
     let edit: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
