@@ -33,7 +33,7 @@ impl Fences {
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series, Suffixes};
 
     use super::*;
     use crate::lot::tests::block_of;
@@ -42,7 +42,8 @@ mod tests {
     fn ok_the_highest_token_of_each_region_counts_and_a_series_has_none() {
         let fences = Fences::default();
         let admits = |source: &str, number, revision| {
-            let constants = RegionConstants { base: 0, bits: 64, suffix_bits: 64, number, revision, scramble: None };
+            let constants =
+                RegionConstants { base: 0, bits: 64, suffix_bits: 64, number, revision, suffixes: Suffixes::EVERY };
             fences.admit(source, &Block::region(constants, Position::ZERO, 1).expect("a block"))
         };
         for (source, number, revision, admitted) in [

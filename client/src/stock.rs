@@ -180,7 +180,7 @@ impl Stock {
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{Position, RegionConstants};
+    use kent_ids::{Position, RegionConstants, Suffixes};
 
     use super::*;
     use crate::lot::tests::block as ageing;
@@ -205,7 +205,8 @@ mod tests {
 
     /// Returns a block of a region, whose identifiers do not age.
     fn block(count: u64) -> Block {
-        let constants = RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: 7, revision: 1, scramble: None };
+        let constants =
+            RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: 7, revision: 1, suffixes: Suffixes::EVERY };
         Block::region(constants, Position::ZERO, count).expect("a block")
     }
 

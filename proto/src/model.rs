@@ -20,7 +20,7 @@ use thiserror::Error;
 use tonic::Code;
 
 pub use ask::{AskInput, AskRights, CloseInput, region_request};
-pub use block::{AllocateInput, Encoding};
+pub use block::{AllocateInput, Encoding, stride_from};
 pub use classified::{Classified, short_name};
 pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};

@@ -172,7 +172,7 @@ impl Message for PackedIdentifiers {
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series, Suffixes};
     use proptest::prelude::*;
 
     use super::*;
@@ -208,8 +208,14 @@ mod tests {
 
     #[test]
     fn ok_a_block_is_expanded_when_it_is_encoded() {
-        let constants =
-            RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number: 3, revision: 8, scramble: None };
+        let constants = RegionConstants {
+            base: 0xb4 << 12,
+            bits: 20,
+            suffix_bits: 12,
+            number: 3,
+            revision: 8,
+            suffixes: Suffixes::EVERY,
+        };
         for count in [1, 63, 64, 1000] {
             let block = Block::region(constants, Position::new(17), count).expect("within the suffixes");
             let message = PackedIdentifiers::from(&block);

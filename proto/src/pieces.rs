@@ -168,7 +168,7 @@ fn texts_len(block: &Block, form: TextForm) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series, Suffixes};
     use proptest::prelude::*;
 
     use super::*;
@@ -181,7 +181,7 @@ mod tests {
             (clock_epoch, form) in (any::<u64>(), prop_oneof![Just(TextForm::Decimal), Just(TextForm::Hex)]),
             is_series: bool,
         ) {
-            let constants = RegionConstants { base: 0, bits: 64, suffix_bits: bits, number: 3, revision: 8, scramble: None };
+            let constants = RegionConstants { base: 0, bits: 64, suffix_bits: bits, number: 3, revision: 8, suffixes: Suffixes::EVERY };
             let first = Position::new(first % (1 << (bits - 1)));
             let made = match is_series {
                 true => Block::series(Series::FullRand, ClusterKey::new([7; 16]), first, count),

@@ -6,7 +6,7 @@
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
-use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, UnixSeconds};
+use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
 use kent_regions::{
     AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Policy, Prefix, Region, RegionNumber,
@@ -203,6 +203,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         Kind::Partial => records::region_record::Kind::Partial,
         Kind::Closed => records::region_record::Kind::Closed,
     };
+    let (step, offset) = stride_fields(region.policy.stride);
     let (min_chunk, max_chunk, strict) = match region.policy.chunk {
         ChunkPolicy::Adaptive => (0, 0, false),
         ChunkPolicy::Within { min, max } => (min, max, false),
@@ -236,6 +237,8 @@ fn region_record(region: &Region) -> records::RegionRecord {
         min_chunk,
         max_chunk,
         strict,
+        step,
+        offset,
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
@@ -315,7 +318,24 @@ fn policy_from(record: &records::RegionRecord) -> Result<Policy, Malformed> {
         auto_expand: record.auto_expand.as_ref().map(auto_expand).transpose()?,
         cap: record.cap.as_deref().map(count_from).transpose()?,
         chunk,
+        stride: stride_from(record.step, record.offset).ok_or(malformed("the policy of a region"))?,
     })
+}
+
+/// Converts a stride to the fields of a record: both are 0 for every number.
+fn stride_fields(stride: Stride) -> (u32, u32) {
+    match stride {
+        Stride::EVERY => (0, 0),
+        _ => (stride.step().into(), stride.offset().into()),
+    }
+}
+
+/// Converts the fields of a record to a stride.
+fn stride_from(step: u32, offset: u32) -> Option<Stride> {
+    match (step, offset) {
+        (0, 0) => Some(Stride::EVERY),
+        _ => Stride::new(step.try_into().ok()?, offset.try_into().ok()?),
+    }
 }
 
 /// The record of one edit.
@@ -588,12 +608,13 @@ mod tests {
     fn full_region() -> Region {
         let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 60 });
         let cap = Some(Count::Below(1 << 100));
+        let stride = Stride::new(u16::MAX, 7).expect("a stride");
         Region {
             order: Order::Scrambled,
             first_name: "before".to_owned().into(),
             sealed: true,
             delegated: true,
-            policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 } }.into(),
+            policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 }, stride }.into(),
             texts: Texts {
                 owner: "ops".to_owned(),
                 description: "x".repeat(4000),
@@ -646,7 +667,8 @@ mod tests {
             let made = EditMade { revision: Revision(9), unchanged, caller: "token:a".to_owned() };
             assert_eq!(decode_request(&encode_request(&made)), Ok(made));
         }
-        let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3, caller: "local".to_owned() };
+        let stride = Stride::new(3, 2).expect("a stride");
+        let grant = StrictGrant { first: 1 << 90, count: 7, stride, unix_nanos: 3, caller: "local".to_owned() };
         assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
         let before = UnixNanos::new(1_763_667_000_123_456_789);
         assert_eq!(decode_forgotten_requests(&encode_forgotten_requests(before)), Ok(before));

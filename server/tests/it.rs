@@ -62,6 +62,7 @@ mod it {
     mod silence;
     mod sockets;
     mod start;
+    mod strides;
     mod suggestions;
     mod supervision;
     mod tables;

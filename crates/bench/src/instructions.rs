@@ -12,8 +12,9 @@ use kent_client::{
     proto::{self, AllocateRequest, AllocateResponse, Encoding, allocate_response::Identifiers},
 };
 use kent_ids::{
-    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Tails,
-    UnixNanos,
+    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Suffixes,
+    Tails, UnixNanos,
+    layout::{Granted, Layout, LayoutConstants},
 };
 use kent_issue::{ClockPolicy, HolderId, Sequence, TimeIssuer};
 use kent_regions::Index;
@@ -67,6 +68,8 @@ enum Hot {
     PackUuidv7,
     /// Write one identifier of a packed xid response.
     PackXid,
+    /// Write one identifier of a packed response of a custom layout with the fields of xid.
+    PackLayout,
     /// Write one identifier of a packed response of a region.
     PackRegion,
     /// Write one identifier of a packed response of a scrambled region.
@@ -145,8 +148,9 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
         Hot::AnswerLease => answer_lease(calls)?,
         Hot::PackUuidv7 => pack(&time_based("uuidv7", calls)?, calls),
         Hot::PackXid => pack(&time_based("xid", calls)?, calls),
-        Hot::PackRegion => pack(&regional(None, calls)?, calls),
-        Hot::PackScrambled => pack(&regional(Some(KEY), calls)?, calls),
+        Hot::PackLayout => pack(&laid_out(calls)?, calls),
+        Hot::PackRegion => pack(&regional(Suffixes::EVERY, calls)?, calls),
+        Hot::PackScrambled => pack(&regional(Suffixes::Scrambled(KEY), calls)?, calls),
         Hot::Uid11Text => {
             for call in 0..calls {
                 black_box(Uid11::new(spread(call)).text());
@@ -189,8 +193,16 @@ fn time_based(token: &str, count: u64) -> anyhow::Result<Block> {
     Ok(Block::slot(format, slot_constants()?, Position::new(format.line().end().get() / 3), count.max(1))?)
 }
 
-fn regional(scramble: Option<ClusterKey>, count: u64) -> anyhow::Result<Block> {
-    let constants = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble };
+/// Returns a block of a layout with the same fields as [`time_based`]'s xid.
+fn laid_out(count: u64) -> anyhow::Result<Block> {
+    let layout: Layout = "time:42:1ms@2011-11-11T11:11:11.111Z permuted:22".parse()?;
+    let first = Position::new(layout.end().get() / 3);
+    let constants = LayoutConstants { layout, granted: Granted::Slot(slot_constants()?), tag: 0 };
+    Ok(Block::layout(constants, first, count.max(1))?)
+}
+
+fn regional(suffixes: Suffixes, count: u64) -> anyhow::Result<Block> {
+    let constants = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, suffixes };
     Ok(Block::region(constants, Position::new(1_000_000), count.max(1))?)
 }
 

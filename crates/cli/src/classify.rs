@@ -201,7 +201,7 @@ pub(crate) fn to_json(classification: &Classification) -> Value {
         "region": classification.path.last().map(|name| names::short(name)),
         "path": classification.path.iter().map(|name| names::short(name)).collect::<Vec<_>>(),
         "suffix": place.suffix(),
-        "issued": (classification.status() == Status::Member).then_some(classification.issued),
+        "issued": (classification.status() == Status::Member && !classification.others).then_some(classification.issued),
         "issued_prefix": classification.issued_prefix,
     })
 }

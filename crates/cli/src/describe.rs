@@ -1,8 +1,8 @@
 //! Regions as text for people and as JSON for programs.
 
-use kent_proto::model::CONCEALED;
+use kent_proto::model::{CONCEALED, stride_from};
 use kent_proto::v1::{
-    AutoExpand, Policy, Region, RegionChange,
+    AutoExpand, Policy, Region, RegionChange, Stride,
     region::{Kind, Order},
 };
 use serde_json::{Value, json};
@@ -111,6 +111,10 @@ pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
         if !policy.cap.is_empty() {
             rows.push(("cap", number::grouped(&policy.cap)));
         }
+        rows.extend(policy.stride.map(|stride| {
+            let stride = stride_from(stride).map(|stride| stride.to_string());
+            ("step", stride.unwrap_or_else(|| "of a kind that this program does not know".to_owned()))
+        }));
         if policy.strict {
             rows.push(("strict", "no gaps; a request_id is granted once".to_owned()));
         } else if policy.max_chunk != 0 {
@@ -325,6 +329,7 @@ fn policy_json(policy: &Policy) -> Value {
         "min_chunk": policy.min_chunk.to_string(),
         "max_chunk": policy.max_chunk.to_string(),
         "strict": policy.strict,
+        "stride": policy.stride.map(|Stride { step, offset }| json!({"step": step, "offset": offset})),
     })
 }
 

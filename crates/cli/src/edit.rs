@@ -6,7 +6,7 @@ use kent_client::tonic::{Response, Status};
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest, EditResponse,
     ExpandRegionRequest, FieldMask, NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest,
-    ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest,
+    ShrinkRegionRequest, SplitRegionRequest, Stride, UndoEditRequest, UpdateRegionRequest,
 };
 use serde_json::{Value, json};
 
@@ -192,8 +192,8 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
     if !changes_something(args) {
         let region = names::region_words(&args.name, &args.edit.space.space);
         return Err(Failure::Usage(format!(
-            "nothing to set: add --owner, --description, --label, --next or a policy such as --cap, --auto-expand, --chunk, --strict, or \
-             --no-policy, as in `kent region set {region} --owner shop`"
+            "nothing to set: add --owner, --description, --label, --next or a policy such as --cap, --auto-expand, --chunk, --strict, \
+             --step, or --no-policy, as in `kent region set {region} --owner shop`"
         )));
     }
     let mut names: Vec<&str> = args.labels.iter().map(|(name, _)| name.as_str()).collect();
@@ -295,7 +295,8 @@ fn policy(args: &PolicyArgs) -> Policy {
     });
     let (min_chunk, max_chunk) = args.chunk.unwrap_or_default();
     let cap = args.cap.map(|cap| cap.to_string()).unwrap_or_default();
-    Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict }
+    let stride = args.step.map(|step| Stride { step, offset: args.offset });
+    Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict, stride }
 }
 
 /// Returns the parts of the policy that the arguments set or clear.
@@ -306,6 +307,7 @@ fn policy_mask(args: &PolicyArgs) -> FieldMask {
         ("cap", args.cap.is_some() || args.no_cap),
         ("max_chunk", args.chunk.is_some() || args.no_chunk),
         ("strict", args.strict || args.no_strict),
+        ("stride", args.step.is_some() || args.no_step),
     ];
     FieldMask { paths: parts.iter().filter(|(_, named)| *named).map(|(part, _)| (*part).to_owned()).collect() }
 }

@@ -4,7 +4,7 @@ use kent_client::tonic::Status;
 use kent_proto::{
     model::suggestion_of,
     v1::{
-        AddSubregionsRequest, CreateRegionRequest, EditSuggestion, NewRegion, Policy, SplitRegionRequest,
+        AddSubregionsRequest, CreateRegionRequest, EditSuggestion, NewRegion, Policy, SplitRegionRequest, Stride,
         UpdateRegionRequest, edit_suggestion::Edit, region::Order,
     },
 };
@@ -101,7 +101,7 @@ fn update(request: &UpdateRegionRequest) -> Option<String> {
     }
     let paths = request.policy_mask.as_ref().map(|mask| mask.paths.as_slice()).unwrap_or_default();
     let has = |part: &str| paths.iter().any(|path| path == part);
-    let Policy { auto_expand, cap, min_chunk, max_chunk, strict } = request.policy.clone().unwrap_or_default();
+    let Policy { auto_expand, cap, min_chunk, max_chunk, strict, stride } = request.policy.clone().unwrap_or_default();
     let mut options = Vec::new();
     if has("auto_expand") {
         options.push(match auto_expand {
@@ -123,6 +123,12 @@ fn update(request: &UpdateRegionRequest) -> Option<String> {
     if has("min_chunk") {
         let bounds = (min_chunk, max_chunk) != (0, 0);
         options.push(if bounds { format!("--chunk {min_chunk}:{max_chunk}") } else { "--no-chunk".to_owned() });
+    }
+    if has("stride") {
+        options.push(match stride {
+            None => "--no-step".to_owned(),
+            Some(Stride { step, offset }) => format!("--step {step} --offset {offset}"),
+        });
     }
     options.extend(request.next.map(|next| format!("--next {}", u128::from(next))));
     Some(format!("{KENT} region set {} {}", names::words(&request.name), options.join(" ")))

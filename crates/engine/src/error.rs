@@ -553,6 +553,9 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::StrictScrambled => {
             format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")
         }
+        TableRefusal::OthersNumbers { region, .. } => {
+            format!(" (--next N, as in kent region set {} --no-step --next N)", arguments(region, space))
+        }
         TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
         TableRefusal::Closed { heir, .. } => {
             format!(": edit that one instead (kent region show {})", arguments(heir, space))

@@ -439,6 +439,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::BadPolicy { .. }
         | Refusal::StrictAndBounds { .. }
         | Refusal::StrictScrambled
+        | Refusal::OthersNumbers { .. }
         | Refusal::ExpandsNever { .. }
         | Refusal::ExpandsBeyond { .. }
         | Refusal::CapOfZero { .. } => Some("policy"),

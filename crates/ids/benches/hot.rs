@@ -6,7 +6,8 @@ use std::hint::black_box;
 
 use divan::{Bencher, counter::ItemsCount};
 use kent_ids::{
-    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Tails, Uid11,
+    Block, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Suffixes,
+    Tails, Uid11,
 };
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -29,8 +30,11 @@ fn block(source: &str) -> Block {
         clock_seq: ClockSeq::from_random(77),
         key,
     };
-    let scramble = source.starts_with("scrambled").then_some(key);
-    let region = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble };
+    let suffixes = match source {
+        "scrambled region" => Suffixes::Scrambled(key),
+        _ => Suffixes::EVERY,
+    };
+    let region = RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, suffixes };
     let made = match Format::by_token(source) {
         Some(format) => Block::slot(format, constants, Position::new(format.line().end().get() / 3), COUNT),
         None => Block::region(region, Position::new(1_000_000), COUNT),

@@ -27,7 +27,7 @@ use crate::{
     line::Position,
     series::Series,
     slot::{ClusterKey, Slot, SlotConstants},
-    source::RegionConstants,
+    source::{RegionConstants, Suffixes},
     time::UnixNanos,
 };
 
@@ -177,7 +177,7 @@ impl Block {
         }
     }
 
-    /// Creates a block of `count` suffixes of a region, starting at `first`.
+    /// Creates a block of `count` positions of a region, starting at `first`.
     ///
     /// # Errors
     ///
@@ -192,12 +192,32 @@ impl Block {
         if base > max_of(bits) || base & max_of(suffix_bits) != 0 {
             return Err(BlockError::BadBase { base, bits, suffix_bits });
         }
-        match last {
-            Some(last) if last.get() <= max_of(suffix_bits) => {
+        let greatest = last.and_then(|last| match constants.suffixes {
+            Suffixes::Counted(stride) => stride.number(last.get()),
+            // A permutation maps the positions up to each power of two to themselves.
+            Suffixes::Scrambled(_) => Some(last.get()),
+        });
+        match greatest {
+            Some(greatest) if greatest <= max_of(suffix_bits) => {
                 Ok(Self { source: BlockSource::Region(constants), first, count })
             }
             _ => Err(BlockError::BeyondSuffix { first, count, suffix_bits }),
         }
+    }
+
+    /// Creates a block of `count` suffixes of a region whose counter has reached `next`: the suffixes of the region's
+    /// stride that follow, or the same number of positions in a scrambled order. All of them are in the run of
+    /// [`Stride::span`] counter values that starts at `next`.
+    ///
+    /// # Errors
+    ///
+    /// Like those of [`Block::region`].
+    pub fn region_from(constants: RegionConstants, next: Position, count: u64) -> Result<Self, BlockError> {
+        let first = match constants.suffixes {
+            Suffixes::Counted(stride) => Position::new(stride.index_from(next.get())),
+            Suffixes::Scrambled(_) => next,
+        };
+        Self::region(constants, first, count)
     }
 
     /// Creates a block of `count` numbers of a series, starting at `first`. The `key` is used only if the series needs

@@ -15,6 +15,7 @@ use crate::{
     formats::Format,
     series::Series,
     slot::ClusterKey,
+    stride::Stride,
 };
 
 /// The constants of a block that holds suffixes of a region.
@@ -30,8 +31,23 @@ pub struct RegionConstants {
     pub number: u64,
     /// The revision of the table under which the block was granted: the fencing token.
     pub revision: u64,
-    /// The key of the region's order, if the order is scrambled: suffix = permutation of the counter.
-    pub scramble: Option<ClusterKey>,
+    /// Which suffix each position of the block has.
+    pub suffixes: Suffixes,
+}
+
+/// Which suffix of a region a position has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suffixes {
+    /// The suffix is the number of the stride whose index is the position. If the stride is [`Stride::EVERY`], suffix =
+    /// position.
+    Counted(Stride),
+    /// The suffix is a permutation of the position with this key.
+    Scrambled(ClusterKey),
+}
+
+impl Suffixes {
+    /// Each position is a suffix.
+    pub const EVERY: Self = Self::Counted(Stride::EVERY);
 }
 
 /// The space of a region whose source does not name a space.

@@ -5,13 +5,13 @@
 
 use core::time::Duration;
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::{Position, Stride, UnixNanos};
 use kent_regions::Pace;
 use thiserror::Error;
 
 use crate::{Exhausted, Sequence, Stored, TooFast, affordable, pay};
 
-/// The bounds on the number of positions that one commit reserves.
+/// The bounds on the number of identifiers for which one commit reserves positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
     /// The initial size, which is also the smallest.
@@ -46,6 +46,8 @@ pub struct Bound {
     pub pace: Pace,
     /// The current time, by the pace clock.
     pub time: UnixNanos,
+    /// Which positions are issued: a request takes [`Stride::span`] positions.
+    pub stride: Stride,
 }
 
 /// A write to a counter's record. The commit must compare the version that was read.
@@ -122,8 +124,11 @@ pub struct Counter {
     version: u64,
     /// The `paid` time of our last commit.
     paid: UnixNanos,
+    /// The number of identifiers in a chunk.
     size: u64,
-    /// The size of the last chunk, which may be above or below `size`.
+    /// The number of positions of a chunk of that size.
+    most: u128,
+    /// The size of the last chunk in positions, which may be above or below `most`.
     last: u128,
     reserved_at: Option<Duration>,
     /// Whether the chunk before the last one lasted less than `TOO_SHORT`.
@@ -143,6 +148,7 @@ impl Counter {
             version: 0,
             paid,
             size: policy.min,
+            most: 0,
             last: 0,
             reserved_at: None,
             is_busy: false,
@@ -150,27 +156,27 @@ impl Counter {
         }
     }
 
-    /// Grants `count` suffixes from the chunk and returns the first.
+    /// Takes `count` suffixes from the chunk and returns the first.
     ///
     /// # Errors
     ///
     /// Fails with [`Exhausted`] if the chunk has fewer suffixes left; the counter is then unchanged.
-    pub fn grant(&mut self, count: u64) -> Result<Position, Exhausted> {
+    pub fn grant(&mut self, count: u128) -> Result<Position, Exhausted> {
         self.sequence.grant(Position::ZERO, count)
     }
 
-    /// Grants suffixes like [`grant`](Self::grant), but only below `limit`, which an edit may have lowered since the
+    /// Takes suffixes like [`grant`](Self::grant), but only below `limit`, which an edit may have lowered since the
     /// chunk was reserved.
     ///
     /// # Errors
     ///
     /// Fails with [`Exhausted`] if the chunk has fewer suffixes left below the limit; the counter is then unchanged.
-    pub fn grant_below(&mut self, limit: Position, count: u64) -> Result<Position, Exhausted> {
+    pub fn grant_below(&mut self, limit: Position, count: u128) -> Result<Position, Exhausted> {
         let left = limit.since(self.sequence.next());
-        if u128::from(count) > left { Err(Exhausted { left }) } else { self.grant(count) }
+        if count > left { Err(Exhausted { left }) } else { self.grant(count) }
     }
 
-    /// Plans to reserve a chunk from which `count` suffixes can be granted, given the record and its bounds. `now` is
+    /// Plans to reserve a chunk from which `count` identifiers can be granted, given the record and its bounds. `now` is
     /// the time of any steady clock. The chunk size depends on how long the last chunk lasted: after less than a
     /// second, the size doubles.
     ///
@@ -190,7 +196,7 @@ impl Counter {
         // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows our current
         // chunk.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
-        let missing = u128::from(count).saturating_sub(in_hand);
+        let missing = bound.stride.span(count).saturating_sub(in_hand);
         let left = capacity.since(base);
         if missing > left {
             return Err(CounterRefusal::Full { capacity, reserved: base }.into());
@@ -198,8 +204,9 @@ impl Counter {
         let most = affordable(bound.pace, read.value.paid, bound.time);
         let least = pay(bound.pace, read.value.paid, bound.time, missing).map_err(CounterRefusal::from)?;
         self.resize(now);
+        self.most = bound.stride.span(self.size);
         let share = (left / SHARE_DIVISOR).max(1).min(most);
-        let chunk = missing.max(share.min(self.size.into())).min(left);
+        let chunk = missing.max(share.min(bound.stride.span(self.size))).min(left);
         let paid = pay(bound.pace, read.value.paid, bound.time, chunk).unwrap_or(least);
         // OK because the sum is at most the capacity.
         let reserved = Reserved { below: Position::new(base.get() + chunk), paid };
@@ -302,7 +309,7 @@ impl Counter {
     /// Returns whether to reserve the next chunk now, so that no request waits for the store: the counter is busy, and
     /// more than half of the chunk is used. Returns false if one request takes more than a chunk.
     pub fn is_low(&self) -> bool {
-        self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
+        self.is_busy && self.last <= self.most && self.left() < self.last / 2
     }
 
     /// Adapts the size so that a chunk lasts about a second at the current rate, within the policy's bounds.
@@ -340,7 +347,8 @@ mod tests {
     }
 
     fn below(capacity: u128) -> Bound {
-        Bound { capacity: at(capacity), pace: Pace::for_bits(0), time: UnixNanos::new(1_800_000_000_000_000_000) }
+        let time = UnixNanos::new(1_800_000_000_000_000_000);
+        Bound { capacity: at(capacity), pace: Pace::for_bits(0), time, stride: Stride::EVERY }
     }
 
     fn counter() -> Counter {
@@ -357,6 +365,21 @@ mod tests {
         counter.on_committed(plan, 7);
         assert_eq!(counter.grant(10), Ok(at(0)));
         assert!(counter.grant(1).is_err());
+    }
+
+    #[test]
+    fn ok_a_chunk_has_positions_for_as_many_identifiers_whatever_the_stride() {
+        let stride = Stride::new(3, 1).expect("a stride");
+        let mut counter = counter();
+        let bound = |capacity| Bound { stride, ..below(capacity) };
+        let plan = counter.plan_chunk(stored(0, 0), 1, &bound(1000), SECOND).expect("enough suffixes are left");
+        assert_eq!(plan.reserved().below, at(30), "ten identifiers");
+        counter.on_committed(plan, 1);
+        assert_eq!(counter.grant(stride.span(9)), Ok(at(0)));
+        let plan = counter.plan_chunk(stored(1, 30), 50, &bound(1000), SECOND * 3).expect("enough suffixes are left");
+        assert_eq!(plan.reserved().below, at(177), "150 positions, of which 3 are in hand");
+        let refused = counter.plan_chunk(stored(1, 30), 50, &bound(176), SECOND * 5).expect_err("one is missing");
+        assert_eq!(refused, CounterRefusal::Full { capacity: at(176), reserved: at(30) }.into());
     }
 
     #[test]

@@ -34,14 +34,14 @@ impl Sequence {
     /// # Errors
     ///
     /// Fails with [`Exhausted`] if the positions would exceed the ceiling; the sequence is then unchanged.
-    pub fn grant(&mut self, floor: Position, count: u64) -> Result<Position, Exhausted> {
+    pub fn grant(&mut self, floor: Position, count: u128) -> Result<Position, Exhausted> {
         let first = self.next.max(floor);
         let left = self.ceiling.since(first);
-        if u128::from(count) > left {
+        if count > left {
             return Err(Exhausted { left });
         }
         // OK because the sum is at most the ceiling.
-        self.next = Position::new(first.get() + u128::from(count));
+        self.next = Position::new(first.get() + count);
         Ok(first)
     }
 
@@ -104,6 +104,6 @@ mod tests {
         let mut sequence = Sequence::new(at(10), at(20));
         sequence.close();
         assert_eq!(sequence.grant(at(0), 1), Err(Exhausted { left: 0 }));
-        assert_eq!(sequence.grant(at(u128::MAX), u64::MAX), Err(Exhausted { left: 0 }));
+        assert_eq!(sequence.grant(at(u128::MAX), u64::MAX.into()), Err(Exhausted { left: 0 }));
     }
 }

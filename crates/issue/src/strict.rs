@@ -10,7 +10,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::{Position, Stride, UnixNanos};
 use thiserror::Error;
 
 use crate::{Bound, DatedRequest, RequestPolicy, RequestRefusal, Reserved, Stored, TooFast, pay};
@@ -18,7 +18,7 @@ use crate::{Bound, DatedRequest, RequestPolicy, RequestRefusal, Reserved, Stored
 /// A request for suffixes.
 #[derive(Clone, Copy, Debug)]
 pub struct StrictRequest<'k, K> {
-    /// The number of suffixes.
+    /// The number of identifiers.
     pub count: NonZeroU64,
     /// The request ID, if the request has one.
     pub id: Option<StrictId<'k, K>>,
@@ -38,19 +38,21 @@ pub struct StrictId<'k, K> {
 /// A grant that was made earlier under a request ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Earlier {
-    /// The suffixes.
+    /// What was granted.
     pub run: Run,
-    /// Whether the suffixes were granted to the caller of this request.
+    /// Whether it was granted to the caller of this request.
     pub is_own: bool,
 }
 
-/// Consecutive suffixes.
+/// The suffixes of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The first suffix.
+    /// The value of the counter before the grant.
     pub first: Position,
-    /// The number of suffixes.
+    /// The number of identifiers.
     pub count: u64,
+    /// Which suffixes from the first on they have.
+    pub stride: Stride,
 }
 
 /// The stored state that a commit compares.
@@ -82,10 +84,10 @@ pub struct RequestRules {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StrictOutcome {
-    /// The request is granted, starting at this suffix, once the commit is durable.
+    /// The request is granted, from this value of the counter on, once the commit is durable.
     Granted(Position),
-    /// The request was granted earlier under the same request ID, starting at this suffix.
-    GrantedBefore(Position),
+    /// The request was granted earlier under the same request ID.
+    GrantedBefore(Run),
     /// The request is rejected.
     Refused(StrictRefusal),
     /// The request must be planned again after this commit, with the state that is stored then.
@@ -130,19 +132,21 @@ pub struct StrictPlan {
     after: Reserved,
     is_dated: bool,
     added: u64,
+    count: u64,
 }
 
 impl StrictState {
     /// Plans one commit for all `requests`, in their order.
     pub fn plan<K: Ord>(self, bound: &Bound, rules: &RequestRules, requests: &[StrictRequest<'_, K>]) -> StrictPlan {
         let outcomes = Vec::with_capacity(requests.len());
-        let mut plan = StrictPlan { outcomes, base: self, after: self.counter.value, is_dated: false, added: 0 };
+        let after = self.counter.value;
+        let mut plan = StrictPlan { outcomes, base: self, after, is_dated: false, added: 0, count: 0 };
         let mut keys = BTreeSet::new();
         for request in requests {
             let outcome = match request.id {
                 Some(StrictId { before: Some(earlier), .. }) => {
                     let repeated = earlier.check(request.count.get());
-                    repeated.map_or_else(StrictOutcome::Refused, |run| StrictOutcome::GrantedBefore(run.first))
+                    repeated.map_or_else(StrictOutcome::Refused, StrictOutcome::GrantedBefore)
                 }
                 // Of two requests with the same request ID, the second is planned again, and then returns the durable
                 // grant of the first.
@@ -190,14 +194,15 @@ impl StrictPlan {
             (None, _) => {}
         }
         let Reserved { below: first, paid } = self.after;
-        let count = request.count.get().into();
-        let Some(below) = first.checked_add(count).filter(|below| *below <= bound.capacity) else {
+        let span = bound.stride.span(request.count.get());
+        let Some(below) = first.checked_add(span).filter(|below| *below <= bound.capacity) else {
             return match self.base.is_remembered {
                 true => Ok(StrictOutcome::Again),
                 false => Err(StrictRefusal::Full { issued: first }),
             };
         };
-        self.after = Reserved { below, paid: pay(bound.pace, paid, bound.time, count)? };
+        self.after = Reserved { below, paid: pay(bound.pace, paid, bound.time, span)? };
+        self.count = self.count.saturating_add(request.count.get());
         match dated {
             Some(Some(_)) => self.is_dated = true,
             Some(None) => self.added += 1,
@@ -217,10 +222,9 @@ impl StrictPlan {
         self.after == self.base.counter.value
     }
 
-    /// Returns the number of suffixes that the commit grants.
-    pub fn count(&self) -> u64 {
-        // The sum of several large requests may exceed u64. In this case, the maximum is accurate enough.
-        u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
+    /// Returns the number of identifiers that the commit grants, at most `u64::MAX`.
+    pub const fn count(&self) -> u64 {
+        self.count
     }
 
     /// Returns the version that the counter's record must have when the plan is committed; 0 if the record must not

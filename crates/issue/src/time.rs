@@ -347,7 +347,7 @@ impl TimeIssuer {
         let sequence = self.sequence(key, line, held);
         check_ahead(line, sequence.next().max(floor), count, limit)?;
         let reserved_until = held.stored.value.reserved_until;
-        let first = sequence.grant(floor, count.get()).map_err(|_| match line.end() == sequence.ceiling() {
+        let first = sequence.grant(floor, count.get().into()).map_err(|_| match line.end() == sequence.ceiling() {
             true => Refusal::OutsideFormat,
             false => Refusal::WindowSpent { reserved_until },
         })?;

@@ -1,7 +1,8 @@
 //! The last identifier of a region, for `GET`.
 
+use kent_ids::Stride;
 use kent_proto::{
-    model::Invalid,
+    model::{Invalid, stride_from},
     v1::{Region, region::Order},
 };
 
@@ -17,7 +18,14 @@ pub(crate) fn last(region: &Region) -> Result<Option<u128>, Invalid> {
     }
     let broken = || Invalid::new("key", "is a region whose identifiers do not fit 128 bits");
     let number = |text: &str| text.parse::<u128>().map_err(|_| broken());
-    let Some(suffix) = number(&region.issued)?.checked_sub(1) else { return Ok(None) };
+    let issued = number(&region.issued)?;
+    let stride = match region.policy.as_ref().and_then(|policy| policy.stride) {
+        Some(stride) => stride_from(stride).ok_or_else(broken)?,
+        None => Stride::EVERY,
+    };
+    // The last number of the stride below the counter.
+    let last = stride.index_from(issued).checked_sub(1).and_then(|index| stride.number(index));
+    let Some(suffix) = last else { return Ok(None) };
     // A split gives a region another prefix, but does not change the identifiers that it has issued.
     let mut prefix = &region.prefix;
     for former in region.former_prefixes.iter().rev() {
@@ -38,13 +46,19 @@ pub(crate) fn last(region: &Region) -> Result<Option<u128>, Invalid> {
 
 #[cfg(test)]
 mod tests {
-    use kent_proto::v1::FormerPrefix;
+    use kent_proto::v1::{self, FormerPrefix, Policy};
 
     use super::*;
 
     fn region(prefix: &str, zone_bits: u32, suffix_bits: u32, issued: &str) -> Region {
         let (prefix, issued) = (prefix.to_owned(), issued.to_owned());
         Region { prefix, zone_bits, suffix_bits, issued, ..Region::default() }
+    }
+
+    /// Returns a region that issues 2, 5, 8 and so on.
+    fn strided(issued: &str) -> Region {
+        let policy = Some(Policy { stride: Some(v1::Stride { step: 3, offset: 2 }), ..Policy::default() });
+        Region { policy, ..region("", 0, 64, issued) }
     }
 
     #[test]
@@ -55,6 +69,10 @@ mod tests {
             (region("101", 0, 5, "3"), Some(0b1010_0010)),
             (region("101", 2, 3, "3"), Some(0b1010_0010)),
             (region("1", 0, 127, "8"), Some((1 << 127) + 7)),
+            (strided("2"), None),
+            (strided("3"), Some(2)),
+            (strided("5"), Some(2)),
+            (strided("6"), Some(5)),
         ] {
             assert_eq!(last(&region).expect("counted"), expected, "{region:?}");
         }

@@ -2,6 +2,8 @@
 
 use alloc::{collections::BTreeMap, string::String};
 
+use kent_ids::Stride;
+
 use crate::{
     count::Count,
     limits::{LABEL_BYTES_MAX, TEXT_BYTES_MAX},
@@ -57,6 +59,8 @@ pub struct Policy {
     pub cap: Option<Count>,
     /// The number of suffixes that each chunk reserves; a strict region reserves no chunks.
     pub chunk: ChunkPolicy,
+    /// Which suffixes are issued. Another generator may issue the others.
+    pub stride: Stride,
 }
 
 /// The conditions and limits of a region's automatic expansion.
@@ -101,7 +105,8 @@ pub struct Texts {
 }
 
 impl Usual for Policy {
-    const USUAL: &'static Self = &Self { auto_expand: None, cap: None, chunk: ChunkPolicy::Adaptive };
+    const USUAL: &'static Self =
+        &Self { auto_expand: None, cap: None, chunk: ChunkPolicy::Adaptive, stride: Stride::EVERY };
 }
 
 impl Usual for Texts {
@@ -168,6 +173,7 @@ impl Policy {
             auto_expand: patch.auto_expand.unwrap_or(self.auto_expand),
             cap: patch.cap.unwrap_or(self.cap),
             chunk,
+            stride: patch.stride.unwrap_or(self.stride),
         })
     }
 
@@ -185,6 +191,9 @@ impl Policy {
         }
         if order == Order::External && *self != Self::default() {
             return refused(EXTERNAL);
+        }
+        if order == Order::Scrambled && self.stride != Stride::EVERY {
+            return refused("a scrambled region cannot leave out numbers; choose a sequential region for a step");
         }
         match self.chunk {
             ChunkPolicy::Within { min, max } if min == 0 || min > max => {
@@ -209,19 +218,27 @@ pub struct PolicyPatch {
     pub bounds: Option<Option<(u64, u64)>>,
     /// Whether every grant is durable before it is answered, and no chunks are reserved.
     pub strict: Option<bool>,
+    /// Which suffixes are issued.
+    pub stride: Option<Stride>,
 }
 
 impl PolicyPatch {
     /// Returns true if the patch sets a part of the policy, and false if it only clears parts.
     pub(crate) const fn sets(&self) -> bool {
-        let Self { auto_expand, cap, bounds, strict } = self;
+        let Self { auto_expand, cap, bounds, strict, stride: _ } = self;
         let parts = matches!(auto_expand, Some(Some(_))) || matches!(cap, Some(Some(_)));
-        parts || matches!(bounds, Some(Some(_))) || matches!(strict, Some(true))
+        parts || matches!(bounds, Some(Some(_))) || matches!(strict, Some(true)) || self.narrows()
+    }
+
+    /// Returns whether the patch may leave out suffixes.
+    pub(crate) const fn narrows(&self) -> bool {
+        matches!(self.stride, Some(stride) if stride.step() != 1)
     }
 
     /// Returns whether the patch replaces the whole policy, as an import and an undo do.
     pub(crate) const fn is_whole(&self) -> bool {
-        self.auto_expand.is_some() && self.cap.is_some() && self.bounds.is_some() && self.strict.is_some()
+        let Self { auto_expand, cap, bounds, strict, stride } = self;
+        auto_expand.is_some() && cap.is_some() && bounds.is_some() && strict.is_some() && stride.is_some()
     }
 
     /// Returns the patch that turns any policy into `policy`.
@@ -236,6 +253,7 @@ impl PolicyPatch {
             cap: Some(policy.cap),
             bounds: Some(bounds),
             strict: Some(strict),
+            stride: Some(policy.stride),
         }
     }
 }
@@ -314,7 +332,8 @@ mod tests {
             (None, ChunkPolicy::Within { min: 1, max: 2 }, Order::Sequential),
             (None, ChunkPolicy::Strict, Order::Sequential),
         ] {
-            assert_eq!(Policy { auto_expand, cap: None, chunk }.check(order), Ok(()), "{auto_expand:?} {chunk:?}");
+            let policy = Policy { auto_expand, chunk, ..Policy::default() };
+            assert_eq!(policy.check(order), Ok(()), "{auto_expand:?} {chunk:?}");
         }
     }
 
@@ -322,7 +341,8 @@ mod tests {
     fn ok_a_policy_changes_one_part_at_a_time() {
         let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 50 });
         let cap = Some(Count::Below(9));
-        let full = Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 1, max: 8 } };
+        let odd = Stride::new(2, 1).expect("a stride");
+        let full = Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 1, max: 8 }, stride: odd };
         let strict = Policy { chunk: ChunkPolicy::Strict, ..full };
         let none = PolicyPatch::default();
         let unbounded = PolicyPatch { bounds: Some(None), ..none };
@@ -330,6 +350,7 @@ mod tests {
             (full, none, full),
             (full, PolicyPatch { auto_expand: Some(None), ..none }, Policy { auto_expand: None, ..full }),
             (full, PolicyPatch { cap: Some(None), ..none }, Policy { cap: None, ..full }),
+            (full, PolicyPatch { stride: Some(Stride::EVERY), ..none }, Policy { stride: Stride::EVERY, ..full }),
             (full, unbounded, Policy { chunk: ChunkPolicy::Adaptive, ..full }),
             (full, PolicyPatch { strict: Some(true), ..unbounded }, strict),
             (full, PolicyPatch { strict: Some(false), ..none }, full),

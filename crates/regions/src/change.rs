@@ -1,5 +1,7 @@
 //! The change that an edit makes to one region.
 
+use kent_ids::Stride;
+
 use crate::region::{Region, RegionNumber};
 
 /// One region before and after an edit.
@@ -40,9 +42,10 @@ impl Change {
     }
 
     /// Returns whether the edit may [stop grants](crate::Edit::stops_grants). True if the region is sealed, capped or
-    /// strict after the edit, even if it was so before the edit.
+    /// strict or has a stride after the edit, even if it was so before the edit.
     pub fn may_stop_grants(&self) -> bool {
-        self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
+        let has_stride = |region: &Region| region.policy.stride != Stride::EVERY;
+        self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks() || has_stride(after))
     }
 
     /// Returns the region before and after the edit, or only one of the two if the edit creates or deletes the region.

@@ -35,7 +35,8 @@ pub enum Status {
         /// The suffix.
         suffix: u128,
         /// The counter of the suffix: equal to the suffix or, in a region of scrambled order, computed with the table's
-        /// key. `None` if the order is scrambled and the table has no key.
+        /// key. `None` if the order is scrambled and the table has no key, or if the region leaves this suffix to
+        /// another generator.
         counter: Option<u128>,
     },
 }
@@ -53,12 +54,20 @@ impl Status {
 }
 
 impl Classification<'_> {
-    /// Returns whether the identifier is issued or reserved, or `None` if this is unknown, because the order is
-    /// scrambled and the table has no key.
+    /// Returns whether the identifier is issued or reserved, or `None` if this is unknown: the order is scrambled and the
+    /// table has no key, or the region leaves the suffix to another generator.
     pub fn issued(&self) -> Option<bool> {
         match (self.status, self.path.last()) {
             (Status::Member { counter, .. }, Some(region)) => counter.map(|counter| region.issued.includes(counter)),
             _ => Some(false),
+        }
+    }
+
+    /// Returns whether the region leaves the suffix to another generator.
+    pub fn is_of_others(&self) -> bool {
+        match (self.status, self.path.last()) {
+            (Status::Member { suffix, .. }, Some(region)) => !region.policy.stride.holds(suffix),
+            _ => false,
         }
     }
 
@@ -142,7 +151,7 @@ impl Table {
     /// Returns the counter of a suffix.
     fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
         match region.order {
-            Order::Sequential | Order::External => Some(suffix),
+            Order::Sequential | Order::External => region.policy.stride.holds(suffix).then_some(suffix),
             Order::Scrambled => self.order_key(region).map(|key| unscramble(&key, suffix)),
         }
     }
@@ -175,10 +184,10 @@ impl Table {
 mod tests {
     use alloc::{string::ToString, sync::Arc};
 
-    use kent_ids::{ClusterKey, scramble};
+    use kent_ids::{ClusterKey, Stride, scramble};
 
     use super::*;
-    use crate::{Count, Edit, Index, Place, RegionNumber, Start};
+    use crate::{Count, Edit, Index, Patch, Place, PolicyPatch, RegionNumber, Start};
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
@@ -209,6 +218,18 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(issued(&scrambled), expected.map(Some));
         assert_ne!(expected, [0, 1, 2, 3, 4], "the key changes the order");
+    }
+
+    #[test]
+    fn ok_it_is_unknown_whether_another_generator_has_issued_a_suffix() {
+        let mut table = table(Order::Sequential);
+        let policy = PolicyPatch { stride: Stride::new(3, 1), ..PolicyPatch::default() };
+        let update = Edit::Update { name: "r".to_string(), patch: Patch { policy, ..Patch::default() } };
+        let plan = table.plan(&update).expect("legal");
+        table.apply(&plan).expect("applied");
+        let issued: Vec<_> = (0..9).map(|suffix| table.classify(0x5400 | suffix).expect("a member").issued()).collect();
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(issued, [None, yes, None, None, yes, None, None, no, None]);
     }
 
     #[test]

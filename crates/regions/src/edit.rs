@@ -193,13 +193,13 @@ impl Edit {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
     }
 
-    /// Returns whether the edit may forbid grants that were allowed before: it sets a seal, a cap or a strict policy,
-    /// or declares suffixes as issued. The daemon that makes such an edit therefore waits for the other daemons to
+    /// Returns whether the edit may forbid grants that were allowed before: it sets a seal, a cap, a step or a strict
+    /// policy, or declares suffixes as issued. The daemon that makes such an edit therefore waits for the other daemons to
     /// apply it.
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;
-        let limits = matches!(policy.cap, Some(Some(_))) || matches!(policy.strict, Some(true));
+        let limits = matches!(policy.cap, Some(Some(_))) || matches!(policy.strict, Some(true)) || policy.narrows();
         matches!(sealed, Some(true)) || next.is_some() || limits
     }
 

@@ -102,12 +102,12 @@ impl Region {
 
     /// Returns the number of bits by which the policy expands the region before `count` more suffixes are granted, or
     /// `None` if no expansion is due. If all expansions together could not provide `count` suffixes, none is due,
-    /// because the request is refused.
+    /// because the request is refused. A region with a stride uses up [`Stride::span`](kent_ids::Stride::span) suffixes.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
         let auto = self.policy.auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
         let capacity = Count::power_of_two(self.suffix).get()?;
-        let needed = self.issued.get()?.checked_add(count.into())?;
+        let needed = self.issued.get()?.checked_add(self.policy.stride.span(count))?;
         // A region whose cap is at most its capacity never needs to expand.
         if by == 0 || self.policy.cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
             return None;
@@ -121,14 +121,15 @@ impl Region {
         (needed > threshold || needed >= capacity).then_some(by)
     }
 
-    /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second.
-    /// Includes the capacity that automatic expansion adds. A full region has 0 seconds left, whatever the rate.
+    /// Returns the seconds until the region is full, given the number of issued suffixes and the rate of grants in
+    /// identifiers per second. Includes the capacity that automatic expansion adds. A full region has 0 seconds left, whatever the rate.
     /// Returns `None` if the region is closed, or if it is not full and the rate is 0.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
         if self.kind == Kind::Closed {
             return None;
         }
         let left = (self.reach().to_f64() - issued.to_f64()).max(0.0);
+        let rate = rate * f64::from(self.policy.stride.step());
         if left == 0.0 { Some(0.0) } else { (rate > 0.0).then(|| left / rate) }
     }
 }
@@ -277,6 +278,20 @@ mod tests {
             None,
             "a closed region never fills up: its heir continues the counter"
         );
+    }
+
+    #[test]
+    fn ok_a_region_with_a_stride_fills_up_in_steps() {
+        let stride = kent_ids::Stride::new(3, 1).expect("a stride");
+        let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix: 8 });
+        let with = |auto_expand, issued| {
+            let policy = Policy { auto_expand, stride, ..Policy::default() };
+            Region { issued: Count::Below(issued), policy: policy.into(), ..region() }
+        };
+        assert_eq!(with(None, 4).full_in(Count::Below(4), 2.0), Some(2.0), "12 suffixes at 6 per second");
+        for (issued, count, expected) in [(9, 2, None), (10, 2, Some(1)), (13, 1, Some(1)), (12, 1, None)] {
+            assert_eq!(with(auto_expand, issued).expansion_due(count), expected, "{issued} {count}");
+        }
     }
 
     #[test]

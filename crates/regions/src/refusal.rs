@@ -3,7 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 use core::fmt;
 
-use kent_ids::{counted, counted_be, grouped};
+use kent_ids::{Stride, counted, counted_be, grouped};
 use thiserror::Error;
 
 use crate::{
@@ -414,6 +414,18 @@ pub enum Refusal {
         /// The bounds that the edit sets; `None` if the region already has bounds.
         bounds: Option<(u64, u64)>,
     },
+    /// `bad-input`: an update lets the region issue suffixes that it left to another generator, without the declaration
+    /// of the suffixes that are in use.
+    #[error(
+        "region {region:?} issues {stride}, and another generator may have issued the others: also declare the first number that is not in \
+         use"
+    )]
+    OthersNumbers {
+        /// The name of the region.
+        region: String,
+        /// The stride of the region before the update.
+        stride: Stride,
+    },
     /// `bad-input`: a strict region cannot be scrambled.
     #[error(
         "a strict region issues numbers without gaps, so it cannot be scrambled, and the order of a region never changes"
@@ -616,6 +628,7 @@ impl Refusal {
             | Self::BadPolicy { .. }
             | Self::StrictAndBounds { .. }
             | Self::StrictScrambled
+            | Self::OthersNumbers { .. }
             | Self::ExpandsNever { .. }
             | Self::ExpandsBeyond { .. }
             | Self::CapOfZero { .. }

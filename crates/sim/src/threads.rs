@@ -7,7 +7,7 @@
 
 use std::{sync::PoisonError, time::Duration};
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::{Position, Stride, UnixNanos};
 use kent_issue::{Bound, Chunk, Counter, CounterPlan, Reserved, Stored};
 use kent_regions::Pace;
 use loom::{
@@ -41,7 +41,7 @@ const TIME: UnixNanos = UnixNanos::new(0);
 const CHUNK: Chunk = Chunk { min: 2, max: 4 };
 
 fn bound() -> Bound {
-    Bound { capacity: CAPACITY, pace: Pace::for_bits(10), time: TIME }
+    Bound { capacity: CAPACITY, pace: Pace::for_bits(10), time: TIME, stride: Stride::EVERY }
 }
 
 impl Shared {

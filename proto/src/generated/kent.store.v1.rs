@@ -159,6 +159,11 @@ pub struct RegionRecord {
     /// The name that the region was created with. Empty if the region still has this name.
     #[prost(string, tag = "24")]
     pub first_name: ::prost::alloc::string::String,
+    /// The region issues only the suffixes offset + step * i. Both are 0 if it issues all.
+    #[prost(uint32, tag = "25")]
+    pub step: u32,
+    #[prost(uint32, tag = "26")]
+    pub offset: u32,
 }
 /// Nested message and enum types in `RegionRecord`.
 pub mod region_record {
@@ -464,10 +469,10 @@ pub mod request_record {
 /// A grant from a strict region that was made with a request ID.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GrantRecord {
-    /// The first suffix: big-endian without leading zeros.
+    /// The value of the counter before the grant: big-endian without leading zeros.
     #[prost(bytes = "bytes", tag = "1")]
     pub first: ::prost::bytes::Bytes,
-    /// The number of suffixes.
+    /// The number of identifiers.
     #[prost(uint64, tag = "2")]
     pub count: u64,
     /// The time of the grant in Unix nanoseconds.
@@ -476,6 +481,11 @@ pub struct GrantRecord {
     /// The caller: `token:ID`, `certificate:NAME`, `local`, or empty if the daemon required no credentials.
     #[prost(string, tag = "4")]
     pub caller: ::prost::alloc::string::String,
+    /// The identifiers have every step-th suffix, as in RegionRecord.
+    #[prost(uint32, tag = "5")]
+    pub step: u32,
+    #[prost(uint32, tag = "6")]
+    pub offset: u32,
 }
 /// The floor of dated request IDs. Records of older request IDs may be removed, and requests with older request IDs are
 /// refused.

@@ -7,6 +7,16 @@ pub struct Uint128 {
     #[prost(fixed64, tag = "2")]
     pub low: u64,
 }
+/// Every step-th number: the numbers that leave offset when they are divided by step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stride {
+    /// 2 to 65535.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// Below step.
+    #[prost(uint32, tag = "2")]
+    pub offset: u32,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocateRequest {
     /// The source to allocate from. One of:
@@ -149,11 +159,14 @@ pub struct RegionConstants {
     /// lower than one that they have seen for the same region.
     #[prost(uint64, tag = "5")]
     pub revision: u64,
-    /// Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
+    /// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
     /// suffix 0, and position c with 2^m \<= c \< 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
     /// permutation of the m-bit numbers that depends on the key.
     #[prost(bytes = "bytes", tag = "6")]
     pub scramble_key: ::prost::bytes::Bytes,
+    /// Present if the region issues only every step-th suffix: suffix = offset + step * position.
+    #[prost(message, optional, tag = "7")]
+    pub stride: ::core::option::Option<Stride>,
 }
 /// The constants of a block of a series. A series is a durable counter, and each of its numbers is one identifier.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -954,6 +967,10 @@ pub struct Policy {
     /// max_chunk.
     #[prost(bool, tag = "5")]
     pub strict: bool,
+    /// Issue only every step-th suffix, so that another generator can issue the others. Absent: every suffix. Not allowed for
+    /// scrambled and external regions. A change that adds suffixes must also declare with next which suffixes are in use.
+    #[prost(message, optional, tag = "6")]
+    pub stride: ::core::option::Option<Stride>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AutoExpand {
@@ -2021,6 +2038,10 @@ pub struct Classification {
     /// The identifier in the space's text form.
     #[prost(string, tag = "9")]
     pub text: ::prost::alloc::string::String,
+    /// If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
+    /// know whether such an identifier was issued, and issued is false.
+    #[prost(bool, tag = "10")]
+    pub others: bool,
 }
 /// Nested message and enum types in `Classification`.
 pub mod classification {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 use kent_ids::{
     Block, BlockSource, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Series, Slot, SlotConstants,
-    SlotEpoch, Source, SourceError,
+    SlotEpoch, Source, SourceError, Stride, Suffixes,
     layout::{Granted, Layout, LayoutConstants},
 };
 use thiserror::Error;
@@ -178,11 +178,24 @@ fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, Bad
         suffix_bits: narrow(region.suffix_bits, "suffix_bits")?,
         number: region.region_number,
         revision: region.revision,
-        scramble: match region.scramble_key.is_empty() {
-            true => None,
-            false => Some(cluster_key(&region.scramble_key)?),
+        suffixes: match (region.scramble_key.is_empty(), region.stride) {
+            (true, None) => Suffixes::EVERY,
+            (true, Some(stride)) => Suffixes::Counted(stride_from(stride).ok_or(BadBlock::Invalid("stride"))?),
+            (false, None) => Suffixes::Scrambled(cluster_key(&region.scramble_key)?),
+            (false, Some(_)) => return Err(BadBlock::Invalid("stride")),
         },
     })
+}
+
+/// Converts a stride from its message. Returns `None` if it is not valid.
+pub fn stride_from(stride: v1::Stride) -> Option<Stride> {
+    Stride::new(stride.step.try_into().ok()?, stride.offset.try_into().ok()?)
+}
+
+/// Converts a stride to its message; every number has none.
+pub(super) fn stride(stride: Stride) -> Option<v1::Stride> {
+    let message = v1::Stride { step: stride.step().into(), offset: stride.offset().into() };
+    (stride != Stride::EVERY).then_some(message)
 }
 
 impl From<&Block> for v1::Block {
@@ -203,7 +216,14 @@ impl From<&Block> for v1::Block {
                 suffix_bits: constants.suffix_bits.into(),
                 region_number: constants.number,
                 revision: constants.revision,
-                scramble_key: constants.scramble.map_or(Bytes::new(), |key| Bytes::copy_from_slice(key.bytes())),
+                scramble_key: match constants.suffixes {
+                    Suffixes::Scrambled(key) => Bytes::copy_from_slice(key.bytes()),
+                    Suffixes::Counted(_) => Bytes::new(),
+                },
+                stride: match constants.suffixes {
+                    Suffixes::Counted(counted) => stride(counted),
+                    Suffixes::Scrambled(_) => None,
+                },
             }),
             BlockSource::Series(series, key) => v1::block::Constants::Series(v1::SeriesConstants {
                 series: series.token(),
@@ -245,8 +265,14 @@ mod tests {
 
     #[test]
     fn ok_blocks_survive_encoding_and_decoding() {
-        let region =
-            RegionConstants { base: 0xb4 << 56, bits: 64, suffix_bits: 50, number: 3, revision: 8, scramble: None };
+        let region = RegionConstants {
+            base: 0xb4 << 56,
+            bits: 64,
+            suffix_bits: 50,
+            number: 3,
+            revision: 8,
+            suffixes: Suffixes::EVERY,
+        };
         for block in [
             Block::slot(Format::by_token("xid").expect("known"), constants(), Position::new(1 << 40), 1000),
             Block::region(region, Position::new(17), 5),

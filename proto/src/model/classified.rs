@@ -46,6 +46,9 @@ impl Classified<'_> {
     /// Returns whether the identifier is issued, if it belongs to a region. If the region has been split since the
     /// identifier was issued, adds the prefix at the time of issue, formatted by `shown`.
     pub fn issued(self, shown: impl FnOnce(&str) -> String) -> Option<String> {
+        if self.0.others {
+            return Some("by another generator, if at all".to_owned());
+        }
         let issued = || match (self.0.issued, self.0.issued_prefix.as_deref()) {
             (true, None) => "yes".to_owned(),
             (true, Some(prefix)) => format!("yes, when the prefix was {}", shown(prefix)),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use kent_ids::{counted, grouped};
+use kent_ids::{Stride, counted, grouped};
 use kent_regions::{
     AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, NewRegion, Order,
     Pace, Patch, Place, Plan, Policy, PolicyPatch, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
@@ -11,6 +11,7 @@ use prost_types::FieldMask;
 
 use super::{
     Invalid,
+    block::{stride, stride_from},
     names::{RegionName, RequestName, SpaceName, check, region_name, space_name},
     range::range,
 };
@@ -350,22 +351,23 @@ pub(super) fn order(order: i32) -> Result<Order, Invalid> {
 /// Returns the changes of a policy: the parts that the mask names or, without a mask, the parts that `policy` sets.
 fn policy_patch(policy: Option<v1::Policy>, mask: Option<FieldMask>) -> Result<PolicyPatch, Invalid> {
     let policy = policy.unwrap_or_default();
-    let [mut auto_expand, mut cap, mut chunk, mut strict] = [
+    let [mut auto_expand, mut cap, mut chunk, mut strict, mut stride] = [
         policy.auto_expand.is_some(),
         !policy.cap.is_empty(),
         policy.min_chunk != 0 || policy.max_chunk != 0,
         policy.strict,
+        policy.stride.is_some(),
     ];
     // An empty mask counts as absent, as in AIP-134.
     if let Some(FieldMask { paths }) = mask.filter(|mask| !mask.paths.is_empty()) {
         let named = |names: &[&str]| paths.iter().any(|path| path == "*" || names.contains(&path.as_str()));
-        const PARTS: [&str; 6] = ["auto_expand", "cap", "min_chunk", "max_chunk", "strict", "*"];
+        const PARTS: [&str; 7] = ["auto_expand", "cap", "min_chunk", "max_chunk", "strict", "stride", "*"];
         if let Some(unknown) = paths.iter().find(|path| !PARTS.contains(&path.as_str())) {
             let problem = format!("names {unknown:?}, but the parts are {}", PARTS.join(", "));
             return Err(Invalid::new("policy_mask", problem));
         }
         (auto_expand, cap) = (named(&["auto_expand"]), named(&["cap"]));
-        (chunk, strict) = (named(&["min_chunk", "max_chunk"]), named(&["strict"]));
+        (chunk, strict, stride) = (named(&["min_chunk", "max_chunk"]), named(&["strict"]), named(&["stride"]));
     }
     let given = PolicyPatch::to(&policy_input(policy)?);
     Ok(PolicyPatch {
@@ -373,6 +375,7 @@ fn policy_patch(policy: Option<v1::Policy>, mask: Option<FieldMask>) -> Result<P
         cap: given.cap.filter(|_| cap),
         bounds: given.bounds.filter(|_| chunk),
         strict: given.strict.filter(|_| strict),
+        stride: given.stride.filter(|_| stride),
     })
 }
 
@@ -403,7 +406,15 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
         (false, min, 0) => ChunkPolicy::Within { min, max: min.max(CHUNK_MAX) },
         (false, min, max) => ChunkPolicy::Within { min: min.max(1), max },
     };
-    Ok(Policy { auto_expand: policy.auto_expand.map(auto_expand).transpose()?, cap, chunk })
+    let stride = match policy.stride {
+        Some(v1::Stride { step: 0 | 1, .. }) => None,
+        Some(stride) => stride_from(stride),
+        None => Some(Stride::EVERY),
+    };
+    let stride = stride.ok_or_else(|| {
+        Invalid::new(FIELD, "the step of a stride must be 2 to 65535, and its offset below the step; to issue every number, omit the stride")
+    })?;
+    Ok(Policy { auto_expand: policy.auto_expand.map(auto_expand).transpose()?, cap, chunk, stride })
 }
 
 /// The default of max_chunk if a policy has only min_chunk.
@@ -655,6 +666,7 @@ pub(super) fn policy(policy: &Policy) -> v1::Policy {
         min_chunk,
         max_chunk,
         strict,
+        stride: stride(policy.stride),
     }
 }
 
@@ -721,12 +733,13 @@ pub fn classification(space: &str, id: u128, text: String, found: &Classificatio
         status: status.into(),
         path: found.path.iter().map(|region| region_name(space, &region.name)).collect(),
         suffix,
-        // OK because a daemon has the scramble key of every space, so `issued` is always `Some`.
+        // OK because a daemon has the scramble key of every space, so only the suffixes of others are unknown.
         issued: found.issued().unwrap_or(false),
         former_prefixes: former.iter().map(former_prefix).collect(),
         local: None,
         issued_prefix: found.issued_prefix().map(|prefix| prefix.to_string()),
         text,
+        others: found.is_of_others(),
     }
 }
 

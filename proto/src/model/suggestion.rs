@@ -152,12 +152,13 @@ fn update(name: String, patch: &Patch) -> Option<Suggested> {
 }
 
 fn policy_patch(patch: &PolicyPatch) -> (Option<v1::Policy>, Option<FieldMask>) {
-    let PolicyPatch { auto_expand, cap, bounds, strict } = *patch;
-    let parts: [(&[&str], bool); 4] = [
+    let PolicyPatch { auto_expand, cap, bounds, strict, stride } = *patch;
+    let parts: [(&[&str], bool); 5] = [
         (&["auto_expand"], auto_expand.is_some()),
         (&["cap"], cap.is_some()),
         (&["min_chunk", "max_chunk"], bounds.is_some()),
         (&["strict"], strict.is_some()),
+        (&["stride"], stride.is_some()),
     ];
     let named = parts.iter().filter(|(_, is_named)| *is_named).flat_map(|(names, _)| names.iter());
     let paths: Vec<String> = named.map(|name| (*name).to_owned()).collect();
@@ -166,7 +167,8 @@ fn policy_patch(patch: &PolicyPatch) -> (Option<v1::Policy>, Option<FieldMask>) 
     }
     let (min_chunk, max_chunk) = bounds.flatten().unwrap_or_default();
     let strict = strict.unwrap_or_default();
-    let rest = policy(&Policy { auto_expand: auto_expand.flatten(), cap: cap.flatten(), ..Policy::default() });
+    let (auto_expand, cap, stride) = (auto_expand.flatten(), cap.flatten(), stride.unwrap_or_default());
+    let rest = policy(&Policy { auto_expand, cap, stride, ..Policy::default() });
     (Some(v1::Policy { min_chunk, max_chunk, strict, ..rest }), Some(FieldMask { paths }))
 }
 

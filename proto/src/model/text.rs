@@ -52,14 +52,20 @@ pub fn for_each_text(block: &Block, form: TextForm, mut take: impl FnMut(&str)) 
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series, Suffixes};
 
     use super::*;
 
     #[test]
     fn ok_the_text_that_people_see() {
-        let constants =
-            RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number: 3, revision: 8, scramble: None };
+        let constants = RegionConstants {
+            base: 0xb4 << 12,
+            bits: 20,
+            suffix_bits: 12,
+            number: 3,
+            revision: 8,
+            suffixes: Suffixes::EVERY,
+        };
         let region = Block::region(constants, Position::new(5), 2).expect("a block");
         for (form, expected) in [(TextForm::Decimal, ["737285", "737286"]), (TextForm::Hex, ["0xb4005", "0xb4006"])] {
             let made = texts(&region, form);

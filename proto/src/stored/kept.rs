@@ -1,12 +1,12 @@
 //! Records with a retention or a limit: request IDs, grants made with request IDs, the list of series, and the floors
 //! below which records are forgotten.
 
-use kent_ids::UnixNanos;
+use kent_ids::{Stride, UnixNanos};
 use kent_issue::Forgotten;
 use kent_regions::{Count, RegionNumber, Revision};
 use prost::Message;
 
-use super::{Malformed, count_bytes, count_from, decode, malformed};
+use super::{Malformed, count_bytes, count_from, decode, malformed, stride_fields, stride_from};
 use crate::records;
 
 /// The result of an edit with a request ID.
@@ -59,10 +59,12 @@ pub fn decode_request(value: &[u8]) -> Result<EditMade, Malformed> {
 /// A grant from a strict region that was made with a request ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictGrant {
-    /// The first suffix.
+    /// The value of the counter before the grant.
     pub first: u128,
-    /// The number of suffixes.
+    /// The number of identifiers.
     pub count: u64,
+    /// Which suffixes the identifiers have.
+    pub stride: Stride,
     /// The time of the grant in Unix nanoseconds.
     pub unix_nanos: i64,
     /// The caller, or an empty string if the daemon required no credentials.
@@ -72,8 +74,9 @@ pub struct StrictGrant {
 /// Encodes the record of a strict grant.
 pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
     let first = count_bytes(Count::Below(grant.first));
-    let StrictGrant { count, unix_nanos, ref caller, .. } = *grant;
-    records::GrantRecord { first, count, unix_nanos, caller: caller.clone() }.encode_to_vec()
+    let StrictGrant { count, unix_nanos, stride, ref caller, .. } = *grant;
+    let (step, offset) = stride_fields(stride);
+    records::GrantRecord { first, count, unix_nanos, caller: caller.clone(), step, offset }.encode_to_vec()
 }
 
 /// Decodes a record written by [`encode_grant`].
@@ -84,7 +87,8 @@ pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
 pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     let record: records::GrantRecord = decode(value, "the record of a grant")?;
     let first = count_from(&record.first)?.get().ok_or(malformed("the record of a grant"))?;
-    Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos, caller: record.caller })
+    let stride = stride_from(record.step, record.offset).ok_or(malformed("the record of a grant"))?;
+    Ok(StrictGrant { first, count: record.count, stride, unix_nanos: record.unix_nanos, caller: record.caller })
 }
 
 /// Encodes the record of a table's forgotten edits.

@@ -10,7 +10,7 @@ use std::{
 
 use kent_ids::{
     Block, ClockSeq, ClusterKey, Format, Id, Node, Position, RegionConstants, Slot, SlotConstants, SlotEpoch, Source,
-    Tails, Uid11,
+    Suffixes, Tails, Uid11,
 };
 use thiserror::Error;
 
@@ -163,7 +163,7 @@ fn block(source: &str, first: u64, count: u64, grant: &Grant) -> Result<Block, S
                 suffix_bits: 64,
                 number: subject,
                 revision: token,
-                scramble: None,
+                suffixes: Suffixes::EVERY,
             };
             Block::region(constants, Position::new(first.into()), count)
         }

@@ -624,10 +624,12 @@ type RegionConstants struct {
 	// The fencing token: the table's revision when the block was granted. Clients must reject a block whose revision is
 	// lower than one that they have seen for the same region.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
+	// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
 	// suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
 	// permutation of the m-bit numbers that depends on the key.
-	ScrambleKey   []byte `protobuf:"bytes,6,opt,name=scramble_key,json=scrambleKey,proto3" json:"scramble_key,omitempty"`
+	ScrambleKey []byte `protobuf:"bytes,6,opt,name=scramble_key,json=scrambleKey,proto3" json:"scramble_key,omitempty"`
+	// Present if the region issues only every step-th suffix: suffix = offset + step * position.
+	Stride        *Stride `protobuf:"bytes,7,opt,name=stride,proto3" json:"stride,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +702,13 @@ func (x *RegionConstants) GetRevision() uint64 {
 func (x *RegionConstants) GetScrambleKey() []byte {
 	if x != nil {
 		return x.ScrambleKey
+	}
+	return nil
+}
+
+func (x *RegionConstants) GetStride() *Stride {
+	if x != nil {
+		return x.Stride
 	}
 	return nil
 }
@@ -1020,7 +1029,7 @@ const file_kent_v1_allocator_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\x06R\x04node\x12\x1b\n" +
 	"\tclock_seq\x18\x05 \x01(\rR\bclockSeq\x12\x1f\n" +
 	"\vcluster_key\x18\x06 \x01(\fR\n" +
-	"clusterKey\"\xd0\x01\n" +
+	"clusterKey\"\xf9\x01\n" +
 	"\x0fRegionConstants\x12\x12\n" +
 	"\x04bits\x18\x01 \x01(\rR\x04bits\x12$\n" +
 	"\x04base\x18\x02 \x01(\v2\x10.kent.v1.Uint128R\x04base\x12\x1f\n" +
@@ -1028,7 +1037,8 @@ const file_kent_v1_allocator_proto_rawDesc = "" +
 	"suffixBits\x12#\n" +
 	"\rregion_number\x18\x04 \x01(\x04R\fregionNumber\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\x04R\brevision\x12!\n" +
-	"\fscramble_key\x18\x06 \x01(\fR\vscrambleKey\"J\n" +
+	"\fscramble_key\x18\x06 \x01(\fR\vscrambleKey\x12'\n" +
+	"\x06stride\x18\a \x01(\v2\x0f.kent.v1.StrideR\x06stride\"J\n" +
 	"\x0fSeriesConstants\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1f\n" +
 	"\vcluster_key\x18\x02 \x01(\fR\n" +
@@ -1089,6 +1099,7 @@ var file_kent_v1_allocator_proto_goTypes = []any{
 	(*TextIdentifiers)(nil),        // 10: kent.v1.TextIdentifiers
 	(*status.Status)(nil),          // 11: google.rpc.Status
 	(*Uint128)(nil),                // 12: kent.v1.Uint128
+	(*Stride)(nil),                 // 13: kent.v1.Stride
 }
 var file_kent_v1_allocator_proto_depIdxs = []int32{
 	0,  // 0: kent.v1.AllocateRequest.encoding:type_name -> kent.v1.Encoding
@@ -1103,15 +1114,16 @@ var file_kent_v1_allocator_proto_depIdxs = []int32{
 	7,  // 9: kent.v1.Block.series:type_name -> kent.v1.SeriesConstants
 	8,  // 10: kent.v1.Block.layout:type_name -> kent.v1.LayoutConstants
 	12, // 11: kent.v1.RegionConstants.base:type_name -> kent.v1.Uint128
-	1,  // 12: kent.v1.Allocator.Allocate:input_type -> kent.v1.AllocateRequest
-	1,  // 13: kent.v1.Allocator.AllocateStream:input_type -> kent.v1.AllocateRequest
-	2,  // 14: kent.v1.Allocator.Allocate:output_type -> kent.v1.AllocateResponse
-	3,  // 15: kent.v1.Allocator.AllocateStream:output_type -> kent.v1.AllocateStreamResponse
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 12: kent.v1.RegionConstants.stride:type_name -> kent.v1.Stride
+	1,  // 13: kent.v1.Allocator.Allocate:input_type -> kent.v1.AllocateRequest
+	1,  // 14: kent.v1.Allocator.AllocateStream:input_type -> kent.v1.AllocateRequest
+	2,  // 15: kent.v1.Allocator.Allocate:output_type -> kent.v1.AllocateResponse
+	3,  // 16: kent.v1.Allocator.AllocateStream:output_type -> kent.v1.AllocateStreamResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_allocator_proto_init() }

@@ -1081,7 +1081,10 @@ type Policy struct {
 	// Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with
 	// the same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and
 	// max_chunk.
-	Strict        bool `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
+	Strict bool `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
+	// Issue only every step-th suffix, so that another generator can issue the others. Absent: every suffix. Not allowed for
+	// scrambled and external regions. A change that adds suffixes must also declare with next which suffixes are in use.
+	Stride        *Stride `protobuf:"bytes,6,opt,name=stride,proto3" json:"stride,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1149,6 +1152,13 @@ func (x *Policy) GetStrict() bool {
 		return x.Strict
 	}
 	return false
+}
+
+func (x *Policy) GetStride() *Stride {
+	if x != nil {
+		return x.Stride
+	}
+	return nil
 }
 
 type AutoExpand struct {
@@ -5151,7 +5161,10 @@ type Classification struct {
 	// when the identifier was issued or reserved.
 	IssuedPrefix *string `protobuf:"bytes,8,opt,name=issued_prefix,json=issuedPrefix,proto3,oneof" json:"issued_prefix,omitempty"`
 	// The identifier in the space's text form.
-	Text          string `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
+	Text string `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
+	// If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
+	// know whether such an identifier was issued, and issued is false.
+	Others        bool `protobuf:"varint,10,opt,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5247,6 +5260,13 @@ func (x *Classification) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *Classification) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
 }
 
 type WatchTableResponse_Snapshot struct {
@@ -5468,14 +5488,15 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\aPARTIAL\x10\x02\x12\n" +
 	"\n" +
 	"\x06CLOSED\x10\x03B\x12\n" +
-	"\x10_full_in_seconds\"\xa2\x01\n" +
+	"\x10_full_in_seconds\"\xcb\x01\n" +
 	"\x06Policy\x124\n" +
 	"\vauto_expand\x18\x01 \x01(\v2\x13.kent.v1.AutoExpandR\n" +
 	"autoExpand\x12\x10\n" +
 	"\x03cap\x18\x02 \x01(\tR\x03cap\x12\x1b\n" +
 	"\tmin_chunk\x18\x03 \x01(\x04R\bminChunk\x12\x1b\n" +
 	"\tmax_chunk\x18\x04 \x01(\x04R\bmaxChunk\x12\x16\n" +
-	"\x06strict\x18\x05 \x01(\bR\x06strict\"l\n" +
+	"\x06strict\x18\x05 \x01(\bR\x06strict\x12'\n" +
+	"\x06stride\x18\x06 \x01(\v2\x0f.kent.v1.StrideR\x06stride\"l\n" +
 	"\n" +
 	"AutoExpand\x12\x1d\n" +
 	"\n" +
@@ -5874,7 +5895,7 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\videntifiers\x18\x02 \x03(\v2\x10.kent.v1.Uint128R\videntifiers\"q\n" +
 	"\x10ClassifyResponse\x12A\n" +
 	"\x0fclassifications\x18\x01 \x03(\v2\x17.kent.v1.ClassificationR\x0fclassifications\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xe5\x03\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xfd\x03\n" +
 	"\x0eClassification\x120\n" +
 	"\n" +
 	"identifier\x18\x01 \x01(\v2\x10.kent.v1.Uint128R\n" +
@@ -5886,7 +5907,9 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\x0fformer_prefixes\x18\x06 \x03(\v2\x15.kent.v1.FormerPrefixR\x0eformerPrefixes\x12-\n" +
 	"\x05local\x18\a \x01(\v2\x17.kent.v1.ClassificationR\x05local\x12(\n" +
 	"\rissued_prefix\x18\b \x01(\tH\x00R\fissuedPrefix\x88\x01\x01\x12\x12\n" +
-	"\x04text\x18\t \x01(\tR\x04text\"T\n" +
+	"\x04text\x18\t \x01(\tR\x04text\x12\x16\n" +
+	"\x06others\x18\n" +
+	" \x01(\bR\x06others\"T\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04FREE\x10\x01\x12\x0e\n" +
@@ -6013,8 +6036,9 @@ var file_kent_v1_regions_proto_goTypes = []any{
 	nil,                                 // 64: kent.v1.UpdateRegionRequest.SetLabelsEntry
 	(*WatchTableResponse_Snapshot)(nil), // 65: kent.v1.WatchTableResponse.Snapshot
 	(*WatchTableResponse_Around)(nil),   // 66: kent.v1.WatchTableResponse.Around
-	(*Uint128)(nil),                     // 67: kent.v1.Uint128
-	(*fieldmaskpb.FieldMask)(nil),       // 68: google.protobuf.FieldMask
+	(*Stride)(nil),                      // 67: kent.v1.Stride
+	(*Uint128)(nil),                     // 68: kent.v1.Uint128
+	(*fieldmaskpb.FieldMask)(nil),       // 69: google.protobuf.FieldMask
 }
 var file_kent_v1_regions_proto_depIdxs = []int32{
 	0,  // 0: kent.v1.Space.text_form:type_name -> kent.v1.Space.TextForm
@@ -6026,126 +6050,127 @@ var file_kent_v1_regions_proto_depIdxs = []int32{
 	13, // 6: kent.v1.Region.policy:type_name -> kent.v1.Policy
 	61, // 7: kent.v1.Region.labels:type_name -> kent.v1.Region.LabelsEntry
 	14, // 8: kent.v1.Policy.auto_expand:type_name -> kent.v1.AutoExpand
-	12, // 9: kent.v1.ListRegionsResponse.regions:type_name -> kent.v1.Region
-	20, // 10: kent.v1.MapRegionsResponse.cells:type_name -> kent.v1.MapCell
-	21, // 11: kent.v1.MapRegionsResponse.around:type_name -> kent.v1.MapRegion
-	3,  // 12: kent.v1.MapCell.kinds:type_name -> kent.v1.MapCell.Kind
-	21, // 13: kent.v1.MapCell.region:type_name -> kent.v1.MapRegion
-	2,  // 14: kent.v1.MapRegion.kind:type_name -> kent.v1.Region.Kind
-	12, // 15: kent.v1.ListFullestRegionsResponse.regions:type_name -> kent.v1.Region
-	26, // 16: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
-	27, // 17: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
-	67, // 18: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
-	1,  // 19: kent.v1.CreateRegionRequest.order:type_name -> kent.v1.Region.Order
-	13, // 20: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
-	4,  // 21: kent.v1.RegionRequest.state:type_name -> kent.v1.RegionRequest.State
-	62, // 22: kent.v1.RegionRequest.labels:type_name -> kent.v1.RegionRequest.LabelsEntry
-	63, // 23: kent.v1.RequestRegionRequest.labels:type_name -> kent.v1.RequestRegionRequest.LabelsEntry
-	30, // 24: kent.v1.ListRegionRequestsResponse.requests:type_name -> kent.v1.RegionRequest
-	4,  // 25: kent.v1.CloseRegionRequestRequest.state:type_name -> kent.v1.RegionRequest.State
-	64, // 26: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
-	13, // 27: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
-	68, // 28: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
-	67, // 29: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
-	45, // 30: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
-	45, // 31: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
-	1,  // 32: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
-	67, // 33: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
-	13, // 34: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
-	12, // 35: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
-	12, // 36: kent.v1.EditResponse.region:type_name -> kent.v1.Region
-	57, // 37: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
-	29, // 38: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
-	35, // 39: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
-	36, // 40: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
-	43, // 41: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
-	44, // 42: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
-	42, // 43: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
-	38, // 44: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
-	40, // 45: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
-	67, // 46: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
-	67, // 47: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
-	51, // 48: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
-	67, // 49: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
-	67, // 50: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
-	54, // 51: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
-	57, // 52: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
-	65, // 53: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
-	54, // 54: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
-	66, // 55: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
-	12, // 56: kent.v1.RegionChange.before:type_name -> kent.v1.Region
-	12, // 57: kent.v1.RegionChange.after:type_name -> kent.v1.Region
-	67, // 58: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
-	60, // 59: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
-	67, // 60: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
-	5,  // 61: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
-	67, // 62: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
-	15, // 63: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
-	60, // 64: kent.v1.Classification.local:type_name -> kent.v1.Classification
-	12, // 65: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
-	7,  // 66: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
-	9,  // 67: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
-	10, // 68: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
-	8,  // 69: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
-	16, // 70: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
-	28, // 71: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
-	18, // 72: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
-	22, // 73: kent.v1.Regions.ListFullestRegions:input_type -> kent.v1.ListFullestRegionsRequest
-	24, // 74: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
-	29, // 75: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
-	35, // 76: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
-	36, // 77: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
-	43, // 78: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
-	44, // 79: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
-	37, // 80: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
-	38, // 81: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
-	38, // 82: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
-	39, // 83: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
-	40, // 84: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
-	41, // 85: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
-	42, // 86: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
-	46, // 87: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
-	49, // 88: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
-	52, // 89: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
-	55, // 90: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
-	58, // 91: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
-	31, // 92: kent.v1.Regions.RequestRegion:input_type -> kent.v1.RequestRegionRequest
-	32, // 93: kent.v1.Regions.ListRegionRequests:input_type -> kent.v1.ListRegionRequestsRequest
-	34, // 94: kent.v1.Regions.CloseRegionRequest:input_type -> kent.v1.CloseRegionRequestRequest
-	6,  // 95: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
-	6,  // 96: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
-	11, // 97: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
-	6,  // 98: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
-	17, // 99: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
-	12, // 100: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
-	19, // 101: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
-	23, // 102: kent.v1.Regions.ListFullestRegions:output_type -> kent.v1.ListFullestRegionsResponse
-	25, // 103: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
-	47, // 104: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
-	47, // 105: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
-	47, // 106: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
-	47, // 107: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
-	47, // 108: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
-	47, // 109: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
-	47, // 110: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
-	47, // 111: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
-	47, // 112: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
-	47, // 113: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
-	47, // 114: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
-	47, // 115: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
-	47, // 116: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
-	50, // 117: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
-	53, // 118: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
-	56, // 119: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
-	59, // 120: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
-	30, // 121: kent.v1.Regions.RequestRegion:output_type -> kent.v1.RegionRequest
-	33, // 122: kent.v1.Regions.ListRegionRequests:output_type -> kent.v1.ListRegionRequestsResponse
-	30, // 123: kent.v1.Regions.CloseRegionRequest:output_type -> kent.v1.RegionRequest
-	95, // [95:124] is the sub-list for method output_type
-	66, // [66:95] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	67, // 9: kent.v1.Policy.stride:type_name -> kent.v1.Stride
+	12, // 10: kent.v1.ListRegionsResponse.regions:type_name -> kent.v1.Region
+	20, // 11: kent.v1.MapRegionsResponse.cells:type_name -> kent.v1.MapCell
+	21, // 12: kent.v1.MapRegionsResponse.around:type_name -> kent.v1.MapRegion
+	3,  // 13: kent.v1.MapCell.kinds:type_name -> kent.v1.MapCell.Kind
+	21, // 14: kent.v1.MapCell.region:type_name -> kent.v1.MapRegion
+	2,  // 15: kent.v1.MapRegion.kind:type_name -> kent.v1.Region.Kind
+	12, // 16: kent.v1.ListFullestRegionsResponse.regions:type_name -> kent.v1.Region
+	26, // 17: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
+	27, // 18: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
+	68, // 19: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
+	1,  // 20: kent.v1.CreateRegionRequest.order:type_name -> kent.v1.Region.Order
+	13, // 21: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
+	4,  // 22: kent.v1.RegionRequest.state:type_name -> kent.v1.RegionRequest.State
+	62, // 23: kent.v1.RegionRequest.labels:type_name -> kent.v1.RegionRequest.LabelsEntry
+	63, // 24: kent.v1.RequestRegionRequest.labels:type_name -> kent.v1.RequestRegionRequest.LabelsEntry
+	30, // 25: kent.v1.ListRegionRequestsResponse.requests:type_name -> kent.v1.RegionRequest
+	4,  // 26: kent.v1.CloseRegionRequestRequest.state:type_name -> kent.v1.RegionRequest.State
+	64, // 27: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
+	13, // 28: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
+	69, // 29: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
+	68, // 30: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
+	45, // 31: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
+	45, // 32: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
+	1,  // 33: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
+	68, // 34: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
+	13, // 35: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
+	12, // 36: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
+	12, // 37: kent.v1.EditResponse.region:type_name -> kent.v1.Region
+	57, // 38: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
+	29, // 39: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
+	35, // 40: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
+	36, // 41: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
+	43, // 42: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
+	44, // 43: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
+	42, // 44: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
+	38, // 45: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
+	40, // 46: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
+	68, // 47: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
+	68, // 48: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
+	51, // 49: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
+	68, // 50: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
+	68, // 51: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
+	54, // 52: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
+	57, // 53: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
+	65, // 54: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
+	54, // 55: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
+	66, // 56: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
+	12, // 57: kent.v1.RegionChange.before:type_name -> kent.v1.Region
+	12, // 58: kent.v1.RegionChange.after:type_name -> kent.v1.Region
+	68, // 59: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
+	60, // 60: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
+	68, // 61: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
+	5,  // 62: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
+	68, // 63: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
+	15, // 64: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
+	60, // 65: kent.v1.Classification.local:type_name -> kent.v1.Classification
+	12, // 66: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
+	7,  // 67: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
+	9,  // 68: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
+	10, // 69: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
+	8,  // 70: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
+	16, // 71: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
+	28, // 72: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
+	18, // 73: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
+	22, // 74: kent.v1.Regions.ListFullestRegions:input_type -> kent.v1.ListFullestRegionsRequest
+	24, // 75: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
+	29, // 76: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
+	35, // 77: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
+	36, // 78: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
+	43, // 79: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
+	44, // 80: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
+	37, // 81: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
+	38, // 82: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
+	38, // 83: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
+	39, // 84: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
+	40, // 85: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
+	41, // 86: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
+	42, // 87: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
+	46, // 88: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
+	49, // 89: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
+	52, // 90: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
+	55, // 91: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
+	58, // 92: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
+	31, // 93: kent.v1.Regions.RequestRegion:input_type -> kent.v1.RequestRegionRequest
+	32, // 94: kent.v1.Regions.ListRegionRequests:input_type -> kent.v1.ListRegionRequestsRequest
+	34, // 95: kent.v1.Regions.CloseRegionRequest:input_type -> kent.v1.CloseRegionRequestRequest
+	6,  // 96: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
+	6,  // 97: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
+	11, // 98: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
+	6,  // 99: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
+	17, // 100: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
+	12, // 101: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
+	19, // 102: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
+	23, // 103: kent.v1.Regions.ListFullestRegions:output_type -> kent.v1.ListFullestRegionsResponse
+	25, // 104: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
+	47, // 105: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
+	47, // 106: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
+	47, // 107: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
+	47, // 108: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
+	47, // 109: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
+	47, // 110: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
+	47, // 111: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
+	47, // 112: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
+	47, // 113: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
+	47, // 114: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
+	47, // 115: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
+	47, // 116: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
+	47, // 117: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
+	50, // 118: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
+	53, // 119: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
+	56, // 120: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
+	59, // 121: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
+	30, // 122: kent.v1.Regions.RequestRegion:output_type -> kent.v1.RegionRequest
+	33, // 123: kent.v1.Regions.ListRegionRequests:output_type -> kent.v1.ListRegionRequestsResponse
+	30, // 124: kent.v1.Regions.CloseRegionRequest:output_type -> kent.v1.RegionRequest
+	96, // [96:125] is the sub-list for method output_type
+	67, // [67:96] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_regions_proto_init() }

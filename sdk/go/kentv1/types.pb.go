@@ -76,6 +76,61 @@ func (x *Uint128) GetLow() uint64 {
 	return 0
 }
 
+// Every step-th number: the numbers that leave offset when they are divided by step.
+type Stride struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 2 to 65535.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Below step.
+	Offset        uint32 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stride) Reset() {
+	*x = Stride{}
+	mi := &file_kent_v1_types_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stride) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stride) ProtoMessage() {}
+
+func (x *Stride) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_types_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stride.ProtoReflect.Descriptor instead.
+func (*Stride) Descriptor() ([]byte, []int) {
+	return file_kent_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Stride) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Stride) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 var File_kent_v1_types_proto protoreflect.FileDescriptor
 
 const file_kent_v1_types_proto_rawDesc = "" +
@@ -83,7 +138,10 @@ const file_kent_v1_types_proto_rawDesc = "" +
 	"\x13kent/v1/types.proto\x12\akent.v1\"/\n" +
 	"\aUint128\x12\x12\n" +
 	"\x04high\x18\x01 \x01(\x06R\x04high\x12\x10\n" +
-	"\x03low\x18\x02 \x01(\x06R\x03lowb\x06proto3"
+	"\x03low\x18\x02 \x01(\x06R\x03low\"4\n" +
+	"\x06Stride\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\rR\x06offsetb\x06proto3"
 
 var (
 	file_kent_v1_types_proto_rawDescOnce sync.Once
@@ -97,9 +155,10 @@ func file_kent_v1_types_proto_rawDescGZIP() []byte {
 	return file_kent_v1_types_proto_rawDescData
 }
 
-var file_kent_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_kent_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_kent_v1_types_proto_goTypes = []any{
 	(*Uint128)(nil), // 0: kent.v1.Uint128
+	(*Stride)(nil),  // 1: kent.v1.Stride
 }
 var file_kent_v1_types_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -120,7 +179,7 @@ func file_kent_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_types_proto_rawDesc), len(file_kent_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -140,7 +140,7 @@ fn ok_a_policy_changes_one_thing_at_a_time() {
     operator.kent("region set r --chunk 1:8");
     let policy = |expected: Value| assert_eq!(operator.json("region show r")["policy"], expected);
     let auto_expand = json!({"at_percent": 80, "by_bits": 2, "max_suffix_bits": 50});
-    let bounds = |min: &str, max: &str, cap: Value, auto_expand: &Value, strict: bool| json!({"auto_expand": auto_expand, "cap": cap, "min_chunk": min, "max_chunk": max, "strict": strict});
+    let bounds = |min: &str, max: &str, cap: Value, auto_expand: &Value, strict: bool| json!({"auto_expand": auto_expand, "cap": cap, "min_chunk": min, "max_chunk": max, "strict": strict, "stride": null});
     policy(bounds("1", "8", json!("1000"), &auto_expand, false));
     operator.refused("region set r --strict", "BAD_INPUT");
     operator.kent("region set r --strict --no-chunk");

@@ -12,7 +12,7 @@ use std::{
 
 use kent_proto::v1::{
     CallerLimits, CreateRegionRequest, CreateSpaceRequest, CreateTokenRequest, Encoding, NewBudget, Policy,
-    RevokeTokenRequest, UpdateRegionRequest, region::Order,
+    RevokeTokenRequest, Stride, UpdateRegionRequest, region::Order,
 };
 use rand::RngExt;
 use redis_protocol::{
@@ -286,6 +286,29 @@ async fn err_what_cannot_be_counted_is_refused_before_anything_is_issued() {
     redis.refused("INCR small", "ERR CAPACITY_EXHAUSTED ");
     let high = daemon.allocator().allocate(request("region:high", 1, Encoding::Packed)).await.expect("granted");
     assert_eq!(identifiers(high.get_ref()), [1 << 63], "INCR has issued nothing from it");
+}
+
+/// A region with a step counts in steps. A run of several numbers would hold those of the other generator.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_and_err_a_region_with_a_step() {
+    let daemon = Daemon::spawn(kentd_in_memory().args(OPEN));
+    for (region, prefix, strict) in [("odd", "00", false), ("strict", "01", true)] {
+        let policy = Some(Policy { strict, stride: Some(Stride { step: 2, offset: 1 }), ..Policy::default() });
+        let create = CreateRegionRequest { prefix: Some(prefix.to_owned()), policy, ..create(region) };
+        daemon.regions().create_region(create).await.expect("created");
+    }
+    let mut redis = Raw::connect(&daemon);
+    for (region, base) in [("odd", 0), ("strict", 1 << 62)] {
+        assert_eq!(redis.ask(&format!("GET {region}")), Frame::Null);
+        let numbers = [(); 3].map(|()| redis.integer(&format!("INCR {region}")) - base);
+        assert_eq!(numbers, [1, 3, 5], "{region}");
+        assert_eq!(redis.integer(&format!("INCRBY {region} 1")) - base, 7);
+        redis.refused(
+            &format!("INCRBY {region} 2"),
+            "ERR NOT_CONSECUTIVE key: is a region that issues every 2nd number",
+        );
+    }
+    assert_eq!(redis.ask("GET strict"), text(&((1_u64 << 62) + 7).to_string()));
 }
 
 /// A region of 2^64 identifiers, whose counter is set near 2^63: the numbers end at the largest signed integer.

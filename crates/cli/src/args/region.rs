@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 
 use super::InSpace;
 use super::ask::AskArgs;
@@ -353,8 +353,8 @@ pub(crate) struct SetArgs {
 #[derive(Debug, Default, Args)]
 #[group(id = "policies", multiple = true)]
 pub(crate) struct PolicyArgs {
-    /// Remove all policies: no automatic expansion, no cap, and chunk sizes chosen by the daemon.
-    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "no_auto_expand", "no_cap", "no_chunk", "no_strict"])]
+    /// Remove all policies: no automatic expansion, no cap, no step, and chunk sizes chosen by the daemon.
+    #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "step", "no_auto_expand", "no_cap", "no_chunk", "no_strict", "no_step"])]
     pub(crate) no_policy: bool,
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
     #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand, allow_hyphen_values = true)]
@@ -381,6 +381,15 @@ pub(crate) struct PolicyArgs {
     /// Turn off --strict: reserve chunks again, which can leave gaps.
     #[arg(long, conflicts_with = "strict")]
     pub(crate) no_strict: bool,
+    /// Issue only every N-th number, so that another generator can issue the others: with --step 2, the even numbers.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=65_535), allow_negative_numbers = true)]
+    pub(crate) step: Option<u32>,
+    /// With --step: the lowest number to issue, below the step. With --step 2 --offset 1, the odd numbers.
+    #[arg(long, value_name = "N", requires = "step", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) offset: u32,
+    /// Issue every number again. Requires --next, because the other generator may have issued some.
+    #[arg(long, conflicts_with = "step")]
+    pub(crate) no_step: bool,
 }
 
 const SET_HELP: &str = "\
@@ -388,6 +397,7 @@ Examples:
   kent region set orders --owner shop --label team=checkout
   kent region set orders --auto-expand 80:2:50
   kent region set invoices --strict
+  kent region set orders --step 2 --offset 1    odd numbers; another generator issues the even ones
   kent region set employees --next 4_711        the largest number in use is 4_710";
 
 /// Show the edits of a region, or of the whole space: time, author, changes and reason, newest first.

@@ -210,7 +210,7 @@ fn found<'l>(namespace: &'static str, value: u128, label: Cow<'l, str>) -> Found
 fn in_region<'r>(value: u128, answer: &Classification, floors: &Floors) -> Found<'r> {
     let path = Classified(answer).path();
     let never_issued = match answer.status() {
-        Status::Member if answer.issued => None,
+        Status::Member if answer.issued || answer.others => None,
         Status::Member => Some(format!("it is in {path}, which has not issued it")),
         Status::Reserved => Some(format!("it is in the expansion zone of {path}")),
         Status::Unassigned => Some(format!("it is in {path}, but in none of its subregions")),

@@ -72,8 +72,7 @@ mod tests {
         let open = Entry::of(&region("a", "", "010", 5, Kind::Open)).expect("a region");
         let mut line = serde_json::to_value(open).expect("all maps have strings as keys");
         let expands = json!({"at_percent": 80, "by_bits": 1, "max_suffix_bits": 9});
-        line["policy"] =
-            json!({"auto_expand": expands, "cap": "200", "min_chunk": "0", "max_chunk": "0", "strict": false});
+        line["policy"] = json!({"auto_expand": expands, "cap": "200", "min_chunk": "0", "max_chunk": "0", "strict": false, "stride": null});
         line["reserved"] = json!("77");
         for (key, value) in more.as_object().expect("fields") {
             line[key] = value.clone();

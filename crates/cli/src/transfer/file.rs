@@ -117,6 +117,15 @@ pub(crate) struct Policy {
     min_chunk: Decimal<u64>,
     max_chunk: Decimal<u64>,
     strict: bool,
+    #[serde(deserialize_with = "present")]
+    stride: Option<Stride>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stride {
+    step: u32,
+    offset: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -434,6 +443,7 @@ impl Policy {
             min_chunk: Decimal(policy.min_chunk),
             max_chunk: Decimal(policy.max_chunk),
             strict: policy.strict,
+            stride: policy.stride.map(|v1::Stride { step, offset }| Stride { step, offset }),
         })
     }
 }
@@ -457,6 +467,7 @@ impl From<&Policy> for v1::Policy {
             min_chunk: policy.min_chunk.0,
             max_chunk: policy.max_chunk.0,
             strict: policy.strict,
+            stride: policy.stride.map(|Stride { step, offset }| v1::Stride { step, offset }),
         }
     }
 }
@@ -513,7 +524,8 @@ mod tests {
     fn ok_a_region_survives_writing_and_reading() {
         let former = v1::FormerPrefix { prefix: "0".into(), from_revision: 3, to_revision: 5, reserved: "9".into() };
         let auto_expand = Some(v1::AutoExpand { at_percent: 80, by_bits: 1, max_suffix_bits: 12 });
-        let policy = v1::Policy { auto_expand, cap: "77".to_owned(), min_chunk: 1, max_chunk: 5, strict: false };
+        let (cap, stride) = ("77".to_owned(), Some(v1::Stride { step: 3, offset: 2 }));
+        let policy = v1::Policy { auto_expand, cap, min_chunk: 1, max_chunk: 5, strict: false, stride };
         let sent = Region {
             former_prefixes: vec![former],
             policy: Some(policy),

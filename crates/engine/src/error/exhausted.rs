@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kent_ids::{counted, counted_be, grouped};
+use kent_ids::{Stride, counted, counted_be, grouped};
 use kent_regions::Count;
 
 use super::arguments;
@@ -24,6 +24,8 @@ pub struct Exhausted {
     pub requested: u64,
     /// The number of identifiers that the caller needs in this request and later ones: at least `requested`.
     pub wanted: u64,
+    /// Which suffixes the region issues.
+    pub stride: Stride,
     /// The width of the region's suffix in bits.
     pub suffix_bits: u8,
     /// The number of bits by which the region can be expanded.
@@ -37,15 +39,16 @@ const fn bits_noun(bits: u8) -> &'static str {
 impl Exhausted {
     /// The capacity that suffices for all identifiers that the caller needs.
     fn needed(&self) -> u128 {
-        self.reserved.saturating_add(self.wanted.into())
+        self.reserved.saturating_add(self.stride.span(self.wanted))
     }
 
-    /// The number of suffixes that are neither issued nor reserved.
+    /// The number of identifiers that the region can still grant.
     fn left(&self) -> u128 {
-        match self.capacity {
+        let suffixes = match self.capacity {
             Count::Below(capacity) => capacity.saturating_sub(self.reserved),
             Count::Max => (u128::MAX - self.reserved).saturating_add(1),
-        }
+        };
+        suffixes / u128::from(self.stride.step())
     }
 
     /// The command that helps if no expansion suffices.

@@ -1,5 +1,6 @@
 //! Tests of the commands that errors suggest.
 
+use kent_ids::Stride;
 use kent_regions::Count;
 
 use super::*;
@@ -14,6 +15,7 @@ fn full(space: &str, requested: u64, cap: Option<u128>, expandable_bits: u8) -> 
         reserved: 14,
         requested,
         wanted: requested,
+        stride: Stride::EVERY,
         suffix_bits: 4,
         expandable_bits,
     }))

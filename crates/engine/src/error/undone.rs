@@ -1,5 +1,6 @@
 //! Advice for an edit that cannot be undone: commands that work when pasted.
 
+use kent_ids::Stride;
 use kent_regions::{AutoExpand, Change, ChunkPolicy, NotUndone, Order, Pace, Prefix, Refusal, Region};
 
 use super::{arguments, refusal_hint};
@@ -82,6 +83,10 @@ fn attributes(region: &Region) -> Vec<String> {
     }
     if let Some(cap) = region.policy.cap {
         set("--cap", cap.to_string());
+    }
+    if region.policy.stride != Stride::EVERY {
+        set("--step", region.policy.stride.step().to_string());
+        set("--offset", region.policy.stride.offset().to_string());
     }
     match region.policy.chunk {
         ChunkPolicy::Adaptive => {}

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use kent_ids::{Block, Position, RegionConstants};
+use kent_ids::{Block, Position, RegionConstants, Stride, Suffixes};
 use kent_proto::model::Invalid;
 
 /// The largest integer that such a caller understands.
@@ -13,16 +13,24 @@ const MAX: u128 = i64::MAX as u128;
 ///
 /// # Errors
 ///
-/// [`Invalid`] if the region does not issue its suffixes in order, or if `count` suffixes from `next` on are not all
-/// integers.
+/// [`Invalid`] if the region does not issue its suffixes in order, if `count` of them would not be consecutive, or if
+/// `count` identifiers from `next` on are not all integers.
 pub(super) fn limit(constants: &RegionConstants, next: u128, count: NonZeroU64) -> Result<Position, Invalid> {
-    if constants.scramble.is_some() {
-        let problem = "is a scrambled region, whose identifiers are not consecutive; use a region in counted order, which is the \
-                       default (kent region create NAME --suffix N)";
-        return Err(Invalid::new("key", problem).because("NOT_COUNTED"));
+    let stride = match constants.suffixes {
+        Suffixes::Counted(stride) => stride,
+        Suffixes::Scrambled(_) => {
+            let problem = "is a scrambled region, whose identifiers are not consecutive; use a region in counted order, which is the \
+                           default (kent region create NAME --suffix N)";
+            return Err(Invalid::new("key", problem).because("NOT_COUNTED"));
+        }
+    };
+    if count != NonZeroU64::MIN && stride != Stride::EVERY {
+        let problem =
+            format!("is a region that issues {stride}, so {count} of its identifiers are not consecutive; use INCR");
+        return Err(Invalid::new("key", problem).because("NOT_CONSECUTIVE"));
     }
     let end = (MAX + 1).saturating_sub(constants.base);
-    match next.checked_add(count.get().into()) {
+    match next.checked_add(stride.span(count.get())) {
         Some(after) if after <= end => Ok(Position::new(end)),
         _ => Err(not_integers()),
     }
@@ -34,8 +42,10 @@ pub(super) fn limit(constants: &RegionConstants, next: u128, count: NonZeroU64) 
 ///
 /// [`Invalid`] if the identifiers of the block are not consecutive integers.
 pub fn last(block: &Block) -> Result<i64, Invalid> {
-    let constants = block.region_constants().filter(|constants| constants.scramble.is_none());
-    let last = constants.and_then(|constants| constants.base.checked_add(block.last().get()));
+    let last = block.region_constants().and_then(|constants| match constants.suffixes {
+        Suffixes::Counted(stride) => constants.base.checked_add(stride.number(block.last().get())?),
+        Suffixes::Scrambled(_) => None,
+    });
     last.and_then(|last| i64::try_from(last).ok()).ok_or_else(not_integers)
 }
 
@@ -52,9 +62,11 @@ mod tests {
 
     use super::*;
 
-    fn constants(base: u128, suffix_bits: u8, is_scrambled: bool) -> RegionConstants {
-        let scramble = is_scrambled.then(|| ClusterKey::new([0; 16]));
-        RegionConstants { base, bits: 128, suffix_bits, number: 1, revision: 1, scramble }
+    const SCRAMBLED: Suffixes = Suffixes::Scrambled(ClusterKey::new([0; 16]));
+    const THIRD: Suffixes = Suffixes::Counted(Stride::new(3, 1).expect("a stride"));
+
+    fn constants(base: u128, suffix_bits: u8, suffixes: Suffixes) -> RegionConstants {
+        RegionConstants { base, bits: 128, suffix_bits, number: 1, revision: 1, suffixes }
     }
 
     #[test]
@@ -72,12 +84,23 @@ mod tests {
             (1 << 127, 0, u64::MAX, Err("NOT_AN_INTEGER")),
         ] {
             let count = NonZeroU64::new(count).expect("at least 1");
-            let found = limit(&constants(base, 62, false), next, count);
+            let found = limit(&constants(base, 62, Suffixes::EVERY), next, count);
             let found = found.map(Position::get).map_err(|invalid| invalid.reason);
             assert_eq!(found, expected, "{base} {next} {count}");
         }
-        let scrambled = limit(&constants(0, 62, true), 0, NonZeroU64::MIN).expect_err("scrambled");
-        assert_eq!(scrambled.reason, "NOT_COUNTED");
+        for (suffixes, count, expected) in
+            [(SCRAMBLED, 1, Err("NOT_COUNTED")), (THIRD, 1, Ok(max + 1)), (THIRD, 2, Err("NOT_CONSECUTIVE"))]
+        {
+            let count = NonZeroU64::new(count).expect("at least 1");
+            let found = limit(&constants(0, 62, suffixes), 0, count).map(Position::get);
+            assert_eq!(found.map_err(|invalid| invalid.reason), expected, "{suffixes:?} {count}");
+        }
+        let near = limit(&constants(0, 62, THIRD), max - 2, NonZeroU64::MIN).map(Position::get);
+        assert_eq!(near.ok(), Some(max + 1));
+        assert!(
+            limit(&constants(0, 62, THIRD), max - 1, NonZeroU64::MIN).is_err(),
+            "the span passes the largest integer"
+        );
     }
 
     #[test]
@@ -89,10 +112,13 @@ mod tests {
             (0, 64, i64::MAX as u128, 2, None),
             (1 << 127, 62, 0, 1, None),
         ] {
-            let block = Block::region(constants(base, suffix_bits, false), Position::new(first), count).expect("fits");
+            let block = Block::region(constants(base, suffix_bits, Suffixes::EVERY), Position::new(first), count)
+                .expect("fits");
             assert_eq!(last(&block).ok(), expected, "{base} {first} {count}");
         }
-        let scrambled = Block::region(constants(0, 62, true), Position::new(1), 1).expect("fits");
+        let third = Block::region(constants(0, 62, THIRD), Position::new(5), 2).expect("fits");
+        assert_eq!(last(&third).ok(), Some(1 + 3 * 6));
+        let scrambled = Block::region(constants(0, 62, SCRAMBLED), Position::new(1), 1).expect("fits");
         assert!(last(&scrambled).is_err());
     }
 }

@@ -3,8 +3,8 @@
 use std::{iter, num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_access::Target;
-use kent_ids::{Block, Position, Source};
-use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
+use kent_ids::{Block, BlockError, Position, RegionConstants, Source, Suffixes};
+use kent_issue::{Chunk, CounterRefusal, Run, Stored, StrictRefusal};
 use kent_proto::{
     model::{AllocateInput, EditOptions, Encoding},
     stored::TextForm,
@@ -183,7 +183,7 @@ impl RegionGrants {
             };
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request.request_id.is_empty();
-            let first = if is_cut { cell.cut(request.count, limit) } else { None };
+            let first = if is_cut { cell.cut(facts.stride.span(request.count.get()), limit) } else { None };
             Ok::<_, AllocateError>(Ok(Ok((Cut { facts, cell, first }, charge))))
         });
         cut?.map_err(|reason| refused(space, region.to_owned(), reason, caller))
@@ -204,12 +204,15 @@ impl RegionGrants {
         }
         // Edits treat the suffixes of a chunk as issued, so a chunk is always inside the current region. A block
         // outside it is a bug, and must not be granted.
-        let block = Block::region(facts.constants, first, count.get()).map(Some).or_else(|_| {
+        let constants = facts.constants;
+        let block = Block::region_from(constants, first, count.get()).map(Some).or_else(|_| {
             // An edit may have expanded the region since we read it, and the counter may have passed the region's old
             // end.
             match granting(space, facts.number) {
                 Some(facts) => {
-                    Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
+                    // The suffixes were cut for the old stride.
+                    let constants = RegionConstants { suffixes: constants.suffixes, ..facts.constants };
+                    Block::region_from(constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
                 }
                 None => Ok(None),
             }
@@ -326,7 +329,7 @@ impl RegionGrants {
             StrictRefusal::Reused { count } => AllocateError::Reused { count },
             _ => AllocateError::OthersId,
         })?;
-        Block::region(facts.constants, run.first, run.count).map(Some).map_err(AllocateError::Broken)
+        block_of(facts.constants, run).map(Some).map_err(AllocateError::Broken)
     }
 
     /// Commits for all waiting requests, until the queue is empty.
@@ -446,8 +449,8 @@ impl RegionGrants {
             Some(key) if record.guards.iter().any(|(guard, _)| *guard == key) => self.follow_all(space).await?,
             _ => {}
         }
-        let block = |first, count| {
-            Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
+        let block = |run| {
+            block_of(facts.constants, run).map(Some).map_err(|broken| {
                 // The caller may have disconnected, so returning the error would not stop the daemon.
                 self.tasks.fail_broken(&broken);
                 AllocateError::Broken(broken)
@@ -456,9 +459,9 @@ impl RegionGrants {
         let outcome = |(request, granted): (&QueuedRequest, strict::Granted)| match granted {
             strict::Granted::From(first) => {
                 request.charge.keep();
-                block(first, request.count.get())
+                block(Run { first, count: request.count.get(), stride: record.stride })
             }
-            strict::Granted::Before(first) => block(first, request.count.get()),
+            strict::Granted::Before(run) => block(run),
             strict::Granted::Refused(refusal) => Err(match refusal {
                 StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, request.count),
                 StrictRefusal::TooFast(refused) => {
@@ -545,7 +548,7 @@ impl RegionGrants {
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
         // An edit may have set a cap below the end of the chunk before this daemon knew that the chunk was durable.
         space.give_back_forbidden_of(&*self.store, number, &cell).await;
-        if cell.with(|counter| counter.left()) >= count.get().into() {
+        if cell.with(|counter| counter.left()) >= facts.stride.span(count.get()) {
             return Ok(());
         }
         let record = record(&space, &facts);
@@ -611,8 +614,15 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
         first: Position::ZERO,
         capacity: facts.capacity,
         pace: facts.pace,
+        stride: facts.stride,
         is_of_table: true,
     }
+}
+
+/// Makes the block of a strict grant.
+fn block_of(constants: RegionConstants, run: Run) -> Result<Block, BlockError> {
+    let constants = RegionConstants { suffixes: Suffixes::Counted(run.stride), ..constants };
+    Block::region_from(constants, run.first, run.count)
 }
 
 /// The chunk sizes of a region, according to its policy.
@@ -692,6 +702,7 @@ fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Positio
         reserved: reserved.get(),
         requested: count.get(),
         wanted: count.get(),
+        stride: facts.stride,
         suffix_bits: facts.constants.suffix_bits,
         expandable_bits: facts.expandable_bits,
     }))

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use kent_ids::{Block, ClusterKey, Series, Source};
+use kent_ids::{Block, ClusterKey, Series, Source, Stride};
 use kent_issue::{Chunk, CounterRefusal, Stored, series_pace};
 use kent_proto::stored::{self, Listed, SeriesCount};
 use kent_regions::Count;
@@ -101,7 +101,7 @@ impl SeriesGrants {
     /// a chunk.
     pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<TryGrant<Block>, AllocateError> {
         let known = self.known(series);
-        let cut = known.as_ref().and_then(|known| known.cell.cut(count, series.end()));
+        let cut = known.as_ref().and_then(|known| known.cell.cut(count.get().into(), series.end()));
         let (Some((first, is_low)), Some(known)) = (cut, known) else {
             return Ok(TryGrant::Wait(Wait::Series(series.clone())));
         };
@@ -382,6 +382,7 @@ fn record(series: &Series, listed: Version) -> Record {
         first: series.first(),
         capacity: series.end(),
         pace: series_pace(series),
+        stride: Stride::EVERY,
         is_of_table: false,
     }
 }

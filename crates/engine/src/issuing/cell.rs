@@ -77,12 +77,12 @@ impl Cell {
         }
     }
 
-    /// Adds a grant of `count` positions to the rate.
+    /// Adds a grant of `count` identifiers to the rate.
     pub(crate) fn granted(&self, count: u64, now: Duration) {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).add(count, now);
     }
 
-    /// The mean rate of grants over the last five minutes, in positions per second.
+    /// The mean rate of grants over the last five minutes, in identifiers per second.
     pub(crate) fn rate(&self, now: Duration) -> f64 {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second(now)
     }
@@ -94,8 +94,8 @@ impl Cell {
 
     /// Cuts `count` positions below `limit` off the chunk, if it holds enough. Returns the first position, and whether
     /// the next chunk should be reserved.
-    pub(crate) fn cut(&self, count: NonZeroU64, limit: Position) -> Option<(Position, bool)> {
-        self.with(|counter| Some((counter.grant_below(limit, count.get()).ok()?, counter.is_low())))
+    pub(crate) fn cut(&self, count: u128, limit: Position) -> Option<(Position, bool)> {
+        self.with(|counter| Some((counter.grant_below(limit, count).ok()?, counter.is_low())))
     }
 
     /// Returns true if the caller must start reserving the next chunk and then call [`Cell::end_ahead`].
@@ -113,7 +113,7 @@ impl Cell {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tries to reserve a chunk of at least `count` positions. The caller must hold the `reserving` lock.
+    /// Tries to reserve a chunk for at least `count` identifiers. The caller must hold the `reserving` lock.
     pub(crate) async fn try_reserve(
         &self,
         store: &dyn Store,
@@ -126,7 +126,7 @@ impl Cell {
         if read.unsure {
             return Ok(Attempt::Unsure);
         }
-        let bound = pacing.bound(record.capacity, record.pace, read.paid);
+        let bound = pacing.bound(record, read.paid);
         let value = Reserved { below: position(read.reserved).max(record.first), paid: read.paid };
         let read = Stored { version, value };
         let plan = match self.with(|counter| counter.plan_chunk(read, count.get(), &bound, now)) {
@@ -163,7 +163,7 @@ impl Cell {
         now: Duration,
     ) -> Result<Option<Stored<Count>>, StoreFailure> {
         let Stored { version, value: read } = read_counter(store, &record.key).await?;
-        let bound = pacing.bound(record.capacity, record.pace, read.paid);
+        let bound = pacing.bound(record, read.paid);
         let read = Stored { version, value: Reserved { below: position(read.reserved), paid: read.paid } };
         let Some(plan) = self.with(|counter| counter.plan_ahead(read, &bound, now)) else { return Ok(None) };
         match self.commit(store, record, plan, &AHEAD).await? {

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::UnixNanos;
 use kent_issue::{Bound, PaceClock, Stored};
 use kent_proto::stored::{self, Restored};
-use kent_regions::{Count, Pace};
+use kent_regions::Count;
 use tokio::time;
 
 use crate::{
@@ -64,11 +64,12 @@ impl Pacing {
         }
     }
 
-    /// Returns the bound for a reservation from a counter that has used its pace until the time `paid`.
-    pub(crate) fn bound(&self, capacity: Position, pace: Pace, paid: UnixNanos) -> Bound {
+    /// Returns the bound for a reservation from the counter of `record`, which has used its pace until the time `paid`.
+    pub(crate) fn bound(&self, record: &Record, paid: UnixNanos) -> Bound {
         let (wall, steady) = (self.slots.trusted_now(), self.clock.steady());
         let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
         time.read(wall, steady);
-        Bound { capacity, pace, time: time.catch_up(paid) }
+        let Record { capacity, pace, stride, .. } = *record;
+        Bound { capacity, pace, time: time.catch_up(paid), stride }
     }
 }

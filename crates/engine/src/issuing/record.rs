@@ -1,6 +1,6 @@
 //! The key and the bounds of a counter.
 
-use kent_ids::Position;
+use kent_ids::{Position, Stride};
 use kent_regions::Pace;
 use kent_store::{Key, Version};
 
@@ -16,6 +16,8 @@ pub(crate) struct Record {
     pub(crate) capacity: Position,
     /// The maximum rate of the counter.
     pub(crate) pace: Pace,
+    /// Which positions are issued.
+    pub(crate) stride: Stride,
     /// Whether the counter belongs to a region. After a restore that lost no edits, a region without a counter is new,
     /// so its counter was not lost.
     pub(crate) is_of_table: bool,

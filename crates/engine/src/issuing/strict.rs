@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Attempted {
     /// The outcomes, in the order of the requests.
     pub(crate) granted: Vec<Granted>,
-    /// The number of suffixes that this commit granted.
+    /// The number of identifiers that this commit granted.
     pub(crate) count: u64,
     /// The state after the commit, if there was one.
     pub(crate) left: Option<StrictState>,
@@ -42,10 +42,10 @@ pub(crate) struct Attempted {
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// The request is granted now, from this position on.
+    /// The request is granted now, from this value of the counter on.
     From(Position),
-    /// The request was granted earlier under the same request ID, from this position on.
-    Before(Position),
+    /// The request was granted earlier under the same request ID.
+    Before(Run),
     /// The request is rejected.
     Refused(StrictRefusal),
     /// The request needs another attempt.
@@ -78,7 +78,7 @@ pub(crate) async fn grant(
     if let (None, Some(key)) = (state.undated, count_key) {
         state.undated = Some(requests::read_undated(store, key).await?);
     }
-    let bound = pacing.bound(record.capacity, record.pace, state.counter.value.paid);
+    let bound = pacing.bound(record, state.counter.value.paid);
     let (rules, floor_version) = requests.rules();
     let plan = state.plan(&bound, &rules, &planned);
     let nothing = |granted, conflict| Attempted { granted, count: 0, left: None, conflict };
@@ -94,7 +94,8 @@ pub(crate) async fn grant(
     let txn = queued.iter().zip(plan.outcomes()).fold(txn, |txn, (one, outcome)| match (&one.request, outcome) {
         (Some(request), StrictOutcome::Granted(first)) => {
             let caller = request.caller.to_string();
-            let grant = StrictGrant { first: first.get(), count: one.count.get(), unix_nanos, caller };
+            let (first, count, stride) = (first.get(), one.count.get(), record.stride);
+            let grant = StrictGrant { first, count, stride, unix_nanos, caller };
             txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), stored::encode_grant(&grant))
         }
         _ => txn,
@@ -118,7 +119,7 @@ pub(crate) async fn grant(
 fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
     let outcomes = plan.outcomes().iter().map(|outcome| match *outcome {
         StrictOutcome::Granted(first) => now(first),
-        StrictOutcome::GrantedBefore(first) => Granted::Before(first),
+        StrictOutcome::GrantedBefore(run) => Granted::Before(run),
         StrictOutcome::Refused(refusal) => Granted::Refused(refusal),
         StrictOutcome::Again => Granted::Again,
     });
@@ -154,8 +155,8 @@ async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result
 /// Returns the grant that was made under a request ID, if there is one.
 pub(crate) async fn granted_before(store: &dyn Store, request: &Request) -> Result<Option<Earlier>, StoreFailure> {
     let Some(read) = store.get(&request.key).await? else { return Ok(None) };
-    let StrictGrant { first, count, caller, .. } = stored::decode_grant(&read.value)?;
-    Ok(Some(Earlier { run: Run { first: Position::new(first), count }, is_own: *caller == *request.caller }))
+    let StrictGrant { first, count, stride, caller, .. } = stored::decode_grant(&read.value)?;
+    Ok(Some(Earlier { run: Run { first: Position::new(first), count, stride }, is_own: *caller == *request.caller }))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn push_number(json: &mut String, name: &str, number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use kent_ids::{Block, ClusterKey, Position, RegionConstants, Series};
+    use kent_ids::{Block, ClusterKey, Position, RegionConstants, Series, Suffixes};
     use kent_proto::{
         model::texts,
         stored::TextForm,
@@ -103,8 +103,14 @@ mod tests {
     #[test]
     fn ok_the_json_is_that_of_reflection_and_the_lines_have_the_same_identifiers() {
         let region = |number, revision, count| {
-            let constants =
-                RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number, revision, scramble: None };
+            let constants = RegionConstants {
+                base: 0xb4 << 12,
+                bits: 20,
+                suffix_bits: 12,
+                number,
+                revision,
+                suffixes: Suffixes::EVERY,
+            };
             Block::region(constants, Position::new(5), count).expect("a block")
         };
         // The identifiers of these blocks have no random bits.

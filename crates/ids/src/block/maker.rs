@@ -9,7 +9,8 @@ use crate::{
     line::Position,
     permute::Scrambler,
     series::SeriesEncoder,
-    source::RegionConstants,
+    source::{RegionConstants, Suffixes},
+    stride::Stride,
     wide::wide,
 };
 
@@ -58,7 +59,7 @@ impl Maker {
                 draw_tails::<LARGE_BATCH>(rng, format.tail_bits(), tails);
                 format.fill_bytes(constants, self.next, &mut self.scratch, Batch { tails, values, bytes });
             }
-            BlockSource::Region(RegionConstants { base, scramble: None, .. }) if width == 8 => {
+            BlockSource::Region(RegionConstants { base, suffixes: Suffixes::EVERY, .. }) if width == 8 => {
                 let first = (base | self.next.get()) as u64; // OK because an identifier of 8 bytes is below 2^64
                 wide(
                     #[inline(always)]
@@ -92,10 +93,11 @@ impl Maker {
             }
             BlockSource::Region(constants) => {
                 let base = constants.base; // the suffix bits of the base are zero, and scrambling changes only suffix bits
-                match &constants.scramble {
-                    None => count(base | self.next.get(), values),
-                    Some(key) => {
-                        self.scrambler.fill(key, self.next.get(), values);
+                match constants.suffixes {
+                    Suffixes::EVERY => count(base | self.next.get(), values),
+                    Suffixes::Counted(stride) => step(base, stride, self.next.get(), values),
+                    Suffixes::Scrambled(key) => {
+                        self.scrambler.fill(&key, self.next.get(), values);
                         values.iter_mut().for_each(|value| *value |= base);
                     }
                 }
@@ -130,6 +132,14 @@ fn count(first: u128, values: &mut [u128]) {
         Some(_) => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = high | u128::from(low + offset)),
         None => values.iter_mut().zip(0..).for_each(|(value, offset)| *value = first + offset),
     }
+}
+
+/// Writes the numbers of a stride from an index on, each with the ones of `base`, which has none where the numbers do.
+fn step(base: u128, stride: Stride, index: u128, values: &mut [u128]) {
+    // OK because the suffixes of a block fit, so the last number does.
+    let first = base | stride.number(index).unwrap_or(u128::MAX);
+    let step = u128::from(stride.step());
+    values.iter_mut().zip(0..).for_each(|(value, index)| *value = first.wrapping_add(index * step));
 }
 
 /// Draws `bits` random bits (at most 64) for each of up to `N` tails, with one call to the generator.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rand_core::TryRng;
 
 use super::*;
-use crate::{ClockSeq, ClusterKey, Node, SlotEpoch};
+use crate::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride};
 
 /// Reproducible random bits from a seed (splitmix64).
 #[derive(Clone)]
@@ -71,7 +71,8 @@ fn regions() -> impl Strategy<Value = Block> {
             let first = first & max_of(suffix_bits);
             let left = (max_of(suffix_bits) - first).saturating_add(1);
             let base = base & max_of(bits) & !max_of(suffix_bits);
-            let constants = RegionConstants { base, bits, suffix_bits, number: 7, revision: 9, scramble: None };
+            let constants =
+                RegionConstants { base, bits, suffix_bits, number: 7, revision: 9, suffixes: Suffixes::EVERY };
             let count = u128::from(count).min(left) as u64;
             Block::region(constants, Position::new(first), count).expect("within the suffixes")
         },
@@ -110,7 +111,7 @@ fn ascending(format: Format, id: &Id) -> u128 {
 
 #[track_caller]
 fn check_region_err(bits: u8, base: u128, suffix_bits: u8, first: u128, count: u64, expected: &BlockError) {
-    let constants = RegionConstants { base, bits, suffix_bits, number: 0, revision: 0, scramble: None };
+    let constants = RegionConstants { base, bits, suffix_bits, number: 0, revision: 0, suffixes: Suffixes::EVERY };
     assert_eq!(Block::region(constants, Position::new(first), count).as_ref(), Err(expected));
 }
 
@@ -150,7 +151,8 @@ fn err_runs_that_do_not_make_a_block() {
 
 #[test]
 fn ok_a_suffix_of_no_bits_is_one_number() {
-    let constants = RegionConstants { base: 0x13, bits: 8, suffix_bits: 0, number: 0, revision: 0, scramble: None };
+    let constants =
+        RegionConstants { base: 0x13, bits: 8, suffix_bits: 0, number: 0, revision: 0, suffixes: Suffixes::EVERY };
     let block = Block::region(constants, Position::ZERO, 1).expect("the only suffix");
     assert_eq!(walked(&block).into_iter().map(|id| id.to_u128()).collect::<Vec<_>>(), [0x13]);
     for (first, count) in [(1, 1), (0, 2)] {
@@ -173,7 +175,7 @@ fn ok_a_block_describes_itself() {
     assert_eq!((block.first(), block.last().get(), block.count()), (at, at.get() + 2, 3));
 
     let region_constants =
-        RegionConstants { base: 0, bits: 12, suffix_bits: 8, number: 7, revision: 9, scramble: None };
+        RegionConstants { base: 0, bits: 12, suffix_bits: 8, number: 7, revision: 9, suffixes: Suffixes::EVERY };
     let block = Block::region(region_constants, Position::new(1), 3).expect("within the suffixes");
     let fencing = Fencing { subject: FencingSubject::Region(7), token: 9 };
     assert_eq!((block.fencing(), fencing.subject.number()), (Some(fencing), 7));
@@ -189,7 +191,8 @@ fn ok_a_block_describes_itself() {
 
 #[test]
 fn ok_the_last_identifier_of_the_widest_space() {
-    let constants = RegionConstants { base: 0, bits: 128, suffix_bits: 128, number: 0, revision: 0, scramble: None };
+    let constants =
+        RegionConstants { base: 0, bits: 128, suffix_bits: 128, number: 0, revision: 0, suffixes: Suffixes::EVERY };
     let block = Block::region(constants, Position::new(u128::MAX - 1), 2).expect("within the suffixes");
     let last = walked(&block).into_iter().map(|id| id.to_u128()).collect::<Vec<_>>();
     assert_eq!(last, [u128::MAX - 1, u128::MAX]);
@@ -200,8 +203,14 @@ fn ok_the_last_identifier_of_the_widest_space() {
 fn ok_a_scrambled_block_across_any_octave_border() {
     let key = ClusterKey::new([7; 16]);
     for (bits, octave) in (64..=128).step_by(32).flat_map(|bits| (0..bits).map(move |octave| (bits, octave))) {
-        let constants =
-            RegionConstants { base: 0, bits, suffix_bits: bits, number: 0, revision: 0, scramble: Some(key) };
+        let constants = RegionConstants {
+            base: 0,
+            bits,
+            suffix_bits: bits,
+            number: 0,
+            revision: 0,
+            suffixes: Suffixes::Scrambled(key),
+        };
         let first = (1_u128 << octave).saturating_sub(300);
         let count = 600.min((max_of(bits) - first).saturating_add(1));
         let block = Block::region(constants, Position::new(first), count as u64).expect("within the suffixes");
@@ -316,11 +325,48 @@ proptest! {
     #[test]
     fn ok_a_scrambled_region_gives_the_suffixes_of_its_counters(block in regions(), key: u128) {
         let key = ClusterKey::new(key.to_be_bytes());
-        let constants = RegionConstants { scramble: Some(key), ..*block.region_constants().expect("a region's") };
+        let suffixes = Suffixes::Scrambled(key);
+        let constants = RegionConstants { suffixes, ..*block.region_constants().expect("a region's") };
         let block = Block::region(constants, block.first(), block.count()).expect("the same run");
         for (counter, id) in (block.first().get()..=block.last().get()).zip(walked(&block)) {
             prop_assert_eq!(id.to_u128(), constants.base | crate::scramble(&key, counter));
             prop_assert!(id.to_u128() ^ constants.base <= max_of(constants.suffix_bits));
+        }
+    }
+
+    #[test]
+    fn ok_a_region_with_a_stride_gives_the_numbers_in_the_span(
+        (bits, suffix_bits) in (1..=128u8).prop_flat_map(|bits| (Just(bits), 0..=bits)),
+        (base, next) in any::<(u128, u128)>(),
+        (step, offset, count) in (1..400u16, any::<u16>(), 1..300u64),
+    ) {
+        let stride = Stride::new(step, offset % step).expect("a stride");
+        let (base, next) = (base & max_of(bits) & !max_of(suffix_bits), next & max_of(suffix_bits));
+        let suffixes = Suffixes::Counted(stride);
+        let constants = RegionConstants { base, bits, suffix_bits, number: 7, revision: 9, suffixes };
+        let end = next.checked_add(stride.span(count)).filter(|end| *end - 1 <= max_of(suffix_bits));
+        match (Block::region_from(constants, Position::new(next), count), end) {
+            (Ok(block), Some(end)) => {
+                let expected: Vec<u128> =
+                    (next..end).filter(|suffix| stride.holds(*suffix)).map(|suffix| base + suffix).collect();
+                let values: Vec<u128> = walked(&block).iter().map(Id::to_u128).collect();
+                prop_assert_eq!(&values, &expected);
+                let mut packed = Vec::new();
+                block.pack_into(Seeded(7), &mut packed);
+                let width = block.width_bytes();
+                let bytes: Vec<u8> =
+                    expected.iter().flat_map(|value| value.to_be_bytes()[16 - width..].to_vec()).collect();
+                prop_assert_eq!(packed, bytes);
+                if let Some((front, back)) = block.split_at(count / 2) {
+                    let parts: Vec<u128> = [front, back].iter().flat_map(walked).map(|id| id.to_u128()).collect();
+                    prop_assert_eq!(parts, expected);
+                }
+            }
+            // The last numbers of the stride may fit although the whole span does not.
+            (Ok(_), None) => {}
+            (Err(error), end) => {
+                prop_assert!(end.is_none() && matches!(error, BlockError::BeyondSuffix { .. }), "{}", error);
+            }
         }
     }
 

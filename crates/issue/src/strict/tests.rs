@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use super::*;
 
 const NOW: UnixNanos = UnixNanos::new(1_800_000_000_000_000_000);
-const BOUND: Bound = Bound { capacity: Position::new(100), pace: Pace::per_second(NonZeroU64::MAX), time: NOW };
+const BOUND: Bound =
+    Bound { capacity: Position::new(100), pace: Pace::per_second(NonZeroU64::MAX), time: NOW, stride: Stride::EVERY };
 const RULES: RequestRules = RequestRules {
     policy: RequestPolicy { retention: core::time::Duration::from_secs(60), undated_max: 2 },
     floor: UnixNanos::new(0),
@@ -49,7 +50,7 @@ fn again<'k>(request: StrictRequest<'k, u32>, first: u128, count: u64) -> Strict
 }
 
 fn earlier<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64, is_own: bool) -> StrictRequest<'k, u32> {
-    let run = Run { first: Position::new(first), count };
+    let run = Run { first: Position::new(first), count, stride: Stride::EVERY };
     request.id.as_mut().unwrap().before = Some(Earlier { run, is_own });
     request
 }
@@ -58,7 +59,7 @@ fn earlier<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64, is_
 fn outcomes(plan: &StrictPlan) -> Vec<String> {
     let one = |outcome: &StrictOutcome| match outcome {
         StrictOutcome::Granted(first) => format!("from {}", first.get()),
-        StrictOutcome::GrantedBefore(first) => format!("before {}", first.get()),
+        StrictOutcome::GrantedBefore(run) => format!("before {}", run.first.get()),
         StrictOutcome::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
         StrictOutcome::Refused(StrictRefusal::TooFast(_)) => "too fast".into(),
         StrictOutcome::Refused(StrictRefusal::Unsure) => "unsure".into(),
@@ -79,6 +80,19 @@ fn err_a_request_id_of_another_caller_gets_none_of_its_suffixes() {
     let plan = stored(7).plan(&BOUND, &RULES, &requests);
     assert_eq!(outcomes(&plan), ["of another", "of another"], "and the count is not revealed");
     assert!(plan.is_empty());
+}
+
+#[test]
+fn ok_grants_with_a_stride_take_its_span() {
+    let bound = Bound { stride: Stride::new(3, 1).unwrap(), ..BOUND };
+    let key = 1;
+    // 93 suffixes are left, which are 31 identifiers. An earlier grant keeps its own stride.
+    let requests = [ask(30), again(named(2, &key), 0, 2), ask(2), ask(1)];
+    let plan = stored(7).plan(&bound, &RULES, &requests);
+    assert_eq!(outcomes(&plan), ["from 7", "before 0", "full 97", "from 97"]);
+    assert_eq!((plan.count(), plan.reserved().below.get()), (31, 100));
+    let [_, StrictOutcome::GrantedBefore(run), ..] = plan.outcomes() else { panic!("not repeated") };
+    assert_eq!((run.count, run.stride), (2, Stride::EVERY));
 }
 
 #[test]
@@ -201,7 +215,7 @@ fn ok_the_count_of_large_requests_saturates() {
 #[test]
 fn ok_the_pace_is_kept() {
     // At a pace of 1 per second, a burst of 1024 suffixes can be granted at once.
-    let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), time: NOW };
+    let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), ..BOUND };
     let plan = stored(0).plan(&bound, &RULES, &[ask(1000), ask(25), ask(24), ask(1)]);
     assert_eq!(outcomes(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
     assert_eq!(outcomes(&plan.on_committed(1).plan(&bound, &RULES, &[ask(1)])), ["too fast"]);
@@ -211,13 +225,15 @@ proptest! {
     /// Over a series of commits, no suffix is granted twice or skipped, and each request ID gets one grant.
     #[test]
     fn ok_no_gap_and_no_repetition(
-        batches in prop::collection::vec(prop::collection::vec((1_u64..20, 0_u32..6), 0..6), 1..8),
+        batches in prop::collection::vec((1..4u16, prop::collection::vec((1_u64..20, 0_u32..6), 0..6)), 1..8),
     ) {
         let keys: Vec<u32> = (0..6).collect();
         let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
-        let own = |first, count| Earlier { run: Run { first, count }, is_own: true };
-        for (number, batch) in batches.iter().enumerate() {
+        let own = |run| Earlier { run, is_own: true };
+        // An edit may change the stride between two commits.
+        for (number, (step, batch)) in batches.iter().enumerate() {
+            let stride = Stride::new(*step, step - 1).unwrap();
             // A key below 3 means a request without a request ID.
             let request = |(count, key): &(u64, u32)| match *key {
                 0..3 => ask(*count),
@@ -228,19 +244,20 @@ proptest! {
                 }
             };
             let requests: Vec<_> = batch.iter().map(request).collect();
-            let plan = state.plan(&BOUND, &rules, &requests);
+            let plan = state.plan(&Bound { stride, ..BOUND }, &rules, &requests);
             let began = issued;
             for ((count, key), outcome) in batch.iter().zip(plan.outcomes()) {
                 match *outcome {
                     StrictOutcome::Granted(first) => {
                         prop_assert_eq!(first.get(), issued);
-                        issued += u128::from(*count);
+                        issued += stride.span(*count);
                         if *key >= 3 {
-                            prop_assert_eq!(known[*key as usize].replace(own(first, *count)), None);
+                            let run = Run { first, count: *count, stride };
+                            prop_assert_eq!(known[*key as usize].replace(own(run)), None);
                         }
                     }
-                    StrictOutcome::GrantedBefore(first) => {
-                        prop_assert_eq!(known[*key as usize], Some(own(first, *count)));
+                    StrictOutcome::GrantedBefore(run) => {
+                        prop_assert_eq!((known[*key as usize], run.count), (Some(own(run)), *count));
                     }
                     StrictOutcome::Refused(_) | StrictOutcome::Again => {}
                 }

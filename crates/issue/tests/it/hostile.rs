@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{Format, Position, UnixNanos, UnixSeconds};
+use kent_ids::{Format, Position, Stride, UnixNanos, UnixSeconds};
 use kent_issue::{Bound, Chunk, Counter, Reserved, Stored};
 use kent_regions::Pace;
 
@@ -54,6 +54,7 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
         capacity: Position::new(u128::MAX),
         pace: pace(1 << 30),
         time: UnixNanos::new(START + seconds * SECOND),
+        stride: Stride::EVERY,
     };
     let mut stored =
         Stored { version: 1, value: Reserved { below: Position::new(u128::MAX - 5000), paid: UnixNanos::new(0) } };
@@ -62,7 +63,7 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     for round in 0..10_000_u64 {
         let counter = if round % 3 == 0 { &mut other } else { &mut one };
         let count = 1 + round % 9;
-        if let Ok(first) = counter.grant(count) {
+        if let Ok(first) = counter.grant(count.into()) {
             granted.extend((0..u128::from(count)).map(|offset| first.get() + offset));
         } else if let Ok(plan) = counter.plan_chunk(stored, count, &bound(round.into()), Duration::from_millis(round)) {
             stored = Stored { version: stored.version + 1, value: plan.reserved() };
@@ -79,7 +80,12 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
 /// A record below what this daemon has granted shows that the store was rolled back.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_granted() {
-    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
+    let bound = Bound {
+        capacity: Position::new(1 << 40),
+        pace: pace(1 << 20),
+        time: UnixNanos::new(START),
+        stride: Stride::EVERY,
+    };
     let read =
         |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
     let mut counter = Counter::new(Chunk::default());
@@ -97,7 +103,12 @@ fn err_a_counter_does_not_continue_below_what_it_has_granted() {
 /// numbers again.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
-    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
+    let bound = Bound {
+        capacity: Position::new(1 << 40),
+        pace: pace(1 << 20),
+        time: UnixNanos::new(START),
+        stride: Stride::EVERY,
+    };
     let read =
         |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
     let mut counter = Counter::new(Chunk::default());

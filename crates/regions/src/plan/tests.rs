@@ -12,6 +12,8 @@ use alloc::{
     vec::Vec,
 };
 
+use kent_ids::Stride;
+
 use crate::{
     AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, PolicyPatch, Prefix,
     Refusal, Seal, Start, Table, Texts, Zone,
@@ -384,6 +386,7 @@ fn ok_updates_change_only_the_given_attributes() {
         auto_expand: Some(AutoExpand { at_percent: 80, by_bits: 1, max_suffix: 6 }),
         cap: Some(Count::Below(12)),
         chunk: ChunkPolicy::Within { min: 1, max: 4 },
+        stride: Stride::new(2, 1).expect("a stride"),
     };
     let label = |value: Option<&str>| [("team".to_string(), value.map(str::to_string))].into();
     apply(&mut table, &update("open", Patch { name: Some("opened".into()), sealed: Some(true), ..Patch::default() }));
@@ -427,7 +430,7 @@ fn err_update() {
         (None, ChunkPolicy::Within { min: 0, max: 4 }),
         (None, ChunkPolicy::Within { min: 5, max: 4 }),
     ] {
-        let policy = PolicyPatch::to(&Policy { auto_expand, cap: None, chunk });
+        let policy = PolicyPatch::to(&Policy { auto_expand, chunk, ..Policy::default() });
         check(&update("open", Patch { policy, ..Patch::default() }), "bad-input", &[]);
     }
 }

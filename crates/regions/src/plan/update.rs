@@ -43,6 +43,10 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         let policy = region.policy.changed(&region.name, &patch.policy)?;
         check_effect(table, region, &patch.policy)?;
         policy.check(region.order)?;
+        if !region.policy.stride.includes(policy.stride) && patch.next.is_none() {
+            let (region, stride) = (region.name.clone(), region.policy.stride);
+            return Err(Refusal::OthersNumbers { region, stride });
+        }
         after.policy = policy.into();
     }
     if let Some(next) = patch.next {
@@ -89,6 +93,8 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
 mod tests {
     use alloc::string::ToString;
 
+    use kent_ids::Stride;
+
     use super::*;
     use crate::{AutoExpand, Count, Edit, NewRegion, Place, Start};
 
@@ -129,6 +135,41 @@ mod tests {
         let place = Place::At("11".parse().expect("a prefix"));
         apply(&mut table, &Edit::Create { name: "open".to_string(), suffix: 4, place, start: Start::default() });
         assert_eq!(table.named("open").expect("there").first_name(), "open");
+    }
+
+    #[test]
+    fn err_the_numbers_of_another_generator_need_a_declaration() {
+        let mut table = table();
+        let stride = |step, offset| Stride::new(step, offset).expect("a stride");
+        let update = |stride, next| {
+            let policy = PolicyPatch { stride: Some(stride), ..PolicyPatch::default() };
+            Edit::Update { name: "open".to_string(), patch: Patch { policy, next, ..Patch::default() } }
+        };
+        for (after, next, is_legal) in [
+            (stride(2, 1), None, true),
+            (stride(2, 0), None, false),
+            (stride(3, 1), None, false),
+            (Stride::EVERY, None, false),
+            (stride(2, 1), None, true),
+            (stride(4, 3), None, true),
+            (stride(2, 1), None, false),
+            (stride(2, 1), Some(Count::Below(7)), true),
+            (stride(2, 0), Some(Count::ZERO), true),
+            (Stride::EVERY, Some(Count::Below(9)), true),
+        ] {
+            match (table.plan(&update(after, next)), is_legal) {
+                (Ok(plan), true) => table.apply(&plan).expect("applied"),
+                (Err(Refusal::OthersNumbers { region, stride }), false) => {
+                    assert_eq!((region.as_str(), stride), ("open", table.named("open").expect("there").policy.stride));
+                }
+                (planned, _) => panic!("{after}: {planned:?}"),
+            }
+        }
+        assert_eq!(table.named("open").expect("there").issued, Count::Below(9));
+        let undone = table.plan(&update(stride(2, 1), None)).expect("legal");
+        table.apply(&undone).expect("applied");
+        let next = update(Stride::EVERY, None);
+        assert!(update(stride(2, 1), None).stops_grants() && !next.stops_grants());
     }
 
     #[test]

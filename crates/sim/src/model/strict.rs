@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::{Position, Stride, UnixNanos};
 use kent_issue::{
     Bound, DatedRequest, Earlier, RequestPolicy, RequestRefusal, RequestRules, Reserved, Run, Stored, StrictId,
     StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
@@ -154,6 +154,10 @@ fn dated_at() -> UnixNanos {
 }
 
 /// Returns the count of a request. Each request ID always has the same count.
+fn granted(first: Position, id: RequestId) -> Run {
+    Run { first, count: count(id).get(), stride: Stride::EVERY }
+}
+
 fn count(id: RequestId) -> NonZeroU64 {
     match id {
         RequestId::None | RequestId::Dated => NonZeroU64::MIN,
@@ -218,7 +222,7 @@ impl StrictModelState {
         let policy = RequestPolicy { retention: Duration::from_secs(1), undated_max: UNDATED_MAX };
         let rules = RequestRules { policy, floor: floor.unwrap_or(UnixNanos::new(0)), now: Some(dated_at()) };
         let pace = Pace::per_second(NonZeroU64::MAX);
-        let bound = Bound { capacity: Position::new(CAPACITY), pace, time: dated_at() };
+        let bound = Bound { capacity: Position::new(CAPACITY), pace, time: dated_at(), stride: Stride::EVERY };
         let keys: Vec<_> = looked_up.iter().map(|(id, _)| *id).collect();
         let requests = looked_up.iter().zip(&keys).map(|((request, before), key)| {
             let dated = if *request == RequestId::Dated { dated() } else { None };
@@ -251,7 +255,7 @@ impl StrictModelState {
         }
         for (id, outcome) in keys.iter().zip(plan.outcomes()) {
             let StrictOutcome::Granted(first) = *outcome else { continue };
-            let run = Run { first, count: count(*id).get() };
+            let run = granted(first, *id);
             commit.grants.push((*id, run));
             if *id != RequestId::None {
                 // With this mutant, an existing record is overwritten.
@@ -267,11 +271,11 @@ impl StrictModelState {
     /// Checks the answers to the callers.
     fn answer(&mut self, keys: &[RequestId], plan: &StrictPlan) {
         for (id, outcome) in keys.iter().zip(plan.outcomes()) {
-            let first = match outcome {
-                StrictOutcome::Granted(first) => first,
-                StrictOutcome::GrantedBefore(first) => {
+            let run = match outcome {
+                StrictOutcome::Granted(first) => granted(*first, *id),
+                StrictOutcome::GrantedBefore(run) => {
                     self.was_repeated = true;
-                    first
+                    *run
                 }
                 StrictOutcome::Refused(refusal) => {
                     self.was_expired |= matches!(refusal, StrictRefusal::Request(RequestRefusal::TooOld { .. }));
@@ -279,7 +283,6 @@ impl StrictModelState {
                 }
                 StrictOutcome::Again => continue,
             };
-            let run = Run { first: *first, count: count(*id).get() };
             if !self.granted.contains(&(*id, run)) {
                 self.broken = Some(TRUE_ANSWER);
             }

@@ -3,7 +3,7 @@
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,
     DeleteSpaceRequest, EditResponse, ExpandRegionRequest, FieldMask, ImportTableRequest, NewRegion, Policy,
-    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, Stride, UndoEditRequest,
     UpdateRegionRequest, region::Order, regions_server::Regions,
 };
 use tokio::time;
@@ -108,12 +108,14 @@ impl Edit {
                 EditKind::Rename(RenameRegionRequest { name, region_id, request_id: id, ..Default::default() })
             }
             11 => {
-                // Replaces the whole policy.
+                // Replaces the whole policy. A policy that adds suffixes needs a declaration.
+                let next = dice.per_mille(500).then(|| 0.into());
                 let (policy, policy_mask) = (Some(policy(dice)), Some(FieldMask { paths: vec!["*".to_owned()] }));
                 EditKind::Update(UpdateRegionRequest {
                     name,
                     policy,
                     policy_mask,
+                    next,
                     request_id: id,
                     ..Default::default()
                 })
@@ -215,13 +217,17 @@ fn new_region(name: &str) -> NewRegion {
 
 fn policy(dice: &Dice) -> Policy {
     let percent = bits(dice, 1, 100);
-    match dice.between(0, 5) {
+    match dice.between(0, 6) {
         0..3 => Policy {
             auto_expand: Some(AutoExpand { at_percent: percent, by_bits: bits(dice, 1, 2), max_suffix_bits: 0 }),
             ..Policy::default()
         },
         3 => Policy { cap: dice.between(1, 200).to_string(), ..Policy::default() },
         4 => Policy { min_chunk: 1, max_chunk: dice.between(1, 4), ..Policy::default() },
+        5 => {
+            let step = bits(dice, 2, 4);
+            Policy { stride: Some(Stride { step, offset: bits(dice, 0, step - 1) }), ..Policy::default() }
+        }
         _ => Policy::default(),
     }
 }

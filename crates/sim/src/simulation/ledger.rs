@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use kent_ids::{Block, ClusterKey, Id, UnixNanos, unscramble};
+use kent_ids::{Block, ClusterKey, Id, Suffixes, UnixNanos, unscramble};
 use kent_regions::{Kind, Order, Region, RegionNumber, Status, Table};
 use rand::rngs::StdRng;
 
@@ -24,9 +24,9 @@ pub(crate) struct Ledger {
     /// The keys of scrambled orders, by space and region.
     keys: HashMap<(String, u64), ClusterKey>,
     /// Grants of strict regions, by region and request ID.
-    strict: BTreeMap<(u64, String), (u128, u64)>,
+    strict: BTreeMap<(u64, String), (u128, u128)>,
     /// Grants of strict regions in lost stores. A repeated request may get the same grant or a new one.
-    lost: HashSet<(u64, String, u128, u64)>,
+    lost: HashSet<(u64, String, u128, u128)>,
     /// The gapless runs of numbers of strict regions: the start, and the end if a restore ended the run.
     runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
     /// A checksum of all events in order. The checksum must be equal in two runs of the same seed.
@@ -66,7 +66,7 @@ impl Ledger {
         let Grant { source, block, .. } = grant;
         self.digest(block.first().get() as u64 ^ block.count());
         if let Some(region) = block.region_constants().filter(|_| !grant.request_id.is_empty()) {
-            let answer = (block.first().get(), block.count());
+            let answer = run_of(block);
             if self.lost.contains(&(region.number, grant.request_id.to_owned(), answer.0, answer.1)) {
                 return Ok(());
             }
@@ -92,7 +92,7 @@ impl Ledger {
                 return Err(format!("P1: {id} of {source} was granted twice"));
             }
             if let Some(region) = block.region_constants() {
-                if let Some(key) = region.scramble {
+                if let Suffixes::Scrambled(key) = region.suffixes {
                     self.keys.insert((grant.space.to_owned(), region.number), key);
                 }
                 self.issued.push((grant.space.to_owned(), region.number, id.to_u128()));
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     fn check_order(&mut self, grant: &Grant<'_>) -> Result<(), String> {
-        let (first, last) = (grant.block.first().get(), grant.block.last().get());
+        let (first, last) = run_of(grant.block);
         let key = (grant.life, grant.source.to_owned());
         let before = self.last.insert(key, (grant.clock_epoch, last));
         // A strict region may repeat an earlier grant.
@@ -196,7 +196,8 @@ impl Ledger {
                     }
                     key(*number).is_some_and(|key| heir.issued.includes(unscramble(key, suffix)))
                 }
-                Status::Member { .. } => found.issued() == Some(true),
+                // The region may have got a step since, to which the suffix does not belong.
+                Status::Member { suffix, .. } => heir.issued.includes(suffix),
                 _ => false,
             };
             if !issued {
@@ -231,10 +232,10 @@ impl Ledger {
     pub(crate) fn check_strict(&self, region: &Region) -> Result<(), String> {
         let (number, whole) = (region.number.0, vec![(0, None)]);
         let runs = self.runs.get(&number).unwrap_or(&whole);
-        let of_store: BTreeSet<(u128, u64)> =
+        let of_store: BTreeSet<(u128, u128)> =
             self.strict.iter().filter(|((of, _), _)| *of == number).map(|(_, answer)| *answer).collect();
-        let lost = self.lost.iter().filter(|(of, ..)| *of == number).map(|(_, _, first, count)| (*first, *count));
-        let all: BTreeSet<(u128, u64)> = of_store.iter().copied().chain(lost).collect();
+        let lost = self.lost.iter().filter(|(of, ..)| *of == number).map(|(_, _, first, last)| (*first, *last));
+        let all: BTreeSet<(u128, u128)> = of_store.iter().copied().chain(lost).collect();
         let within =
             |first: u128, (begin, end): (u128, Option<u128>)| first >= begin && end.is_none_or(|end| first < end);
         if let Some((first, _)) = of_store.iter().find(|(first, _)| !runs.iter().any(|run| within(*first, *run))) {
@@ -242,11 +243,11 @@ impl Ledger {
         }
         for run in runs {
             let mut next = run.0;
-            for (first, count) in all.iter().filter(|(first, _)| within(*first, *run)) {
+            for (first, last) in all.iter().filter(|(first, _)| within(*first, *run)) {
                 if *first != next {
                     return Err(format!("the numbers of a strict region jump from {next} to {first}: {runs:?}"));
                 }
-                next += u128::from(*count);
+                next = last + 1;
             }
             let end = run.1.map_or(region.issued.get(), Some);
             if end != Some(next) {
@@ -281,10 +282,22 @@ fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     heir
 }
 
+/// Returns the first and the last position of a block or, if a region counts its suffixes, the first and the last suffix.
+fn run_of(block: &Block) -> (u128, u128) {
+    let (first, last) = (block.first().get(), block.last().get());
+    match block.region_constants().map(|constants| constants.suffixes) {
+        // OK because all suffixes of a block fit.
+        Some(Suffixes::Counted(stride)) => {
+            (stride.number(first).unwrap_or(u128::MAX), stride.number(last).unwrap_or(u128::MAX))
+        }
+        _ => (first, last),
+    }
+}
+
 /// Returns whether the identifiers of a block ascend in byte order.
 fn ascends(source: &str, block: &Block) -> bool {
     match block.region_constants() {
-        Some(region) => region.scramble.is_none(),
+        Some(region) => matches!(region.suffixes, Suffixes::Counted(_)),
         None => source.starts_with("uuidv7") || ["uuidv6", "uuidv8-draft01-32", "uid11-snowish"].contains(&source),
     }
 }

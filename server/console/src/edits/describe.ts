@@ -49,7 +49,7 @@ export function stateOf(region: Pick<Region, "kind" | "sealed" | "delegatedSpace
 /** A region's policy in one line. Empty if the policy sets nothing. */
 export function policyOf({ policy }: Pick<Region, "policy">): string {
   if (!policy) return "";
-  const { autoExpand, cap, minChunk, maxChunk, strict } = policy;
+  const { autoExpand, cap, minChunk, maxChunk, strict, stride } = policy;
   const expansion = autoExpand
     ? `expands by ${bits(autoExpand.byBits)} at ${autoExpand.atPercent} %${autoExpand.maxSuffixBits % WIDEST > 0 ? ` up to 2${superscript(autoExpand.maxSuffixBits)}` : ""}`
     : "";
@@ -57,6 +57,7 @@ export function policyOf({ policy }: Pick<Region, "policy">): string {
     strict && "strict",
     expansion,
     cap && `at most ${format.whole(BigInt(cap))}`,
+    stride && `step ${stride.step}, offset ${stride.offset}`,
     maxChunk > 0n && `chunks of ${format.whole(minChunk)} to ${format.whole(maxChunk)}`,
   ]
     .filter(Boolean)

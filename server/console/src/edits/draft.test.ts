@@ -58,6 +58,8 @@ describe("drafts", () => {
     expect(problems(draftOf({ op: "split", ...intent }), {})).toEqual(["parts.0.id"]);
     expect(problems(draftOf({ op: "set", ...intent }), { cap: "many", next: "1e9" })).toEqual(["next", "cap"]);
     expect(problems(draftOf({ op: "set", ...intent }), { next: "9_007_199_254_740_993" })).toEqual([]);
+    expect(problems(draftOf({ op: "set", ...intent }), { step: "1", offset: "x" })).toEqual(["step", "offset"]);
+    expect(problems(draftOf({ op: "set", ...intent }), { step: "2" })).toEqual([]);
     expect(problems(draftOf({ op: "set", ...intent }), {})).toEqual(["owner"]);
   });
 

@@ -45,6 +45,8 @@ export interface Draft {
   cap: string;
   next: string;
   strict: boolean;
+  step: string;
+  offset: string;
   autoExpand: boolean;
   atPercent: string;
   byBits: string;
@@ -89,6 +91,8 @@ const BLANK: Omit<Draft, "op" | "space"> = {
   cap: "",
   next: "",
   strict: false,
+  step: "",
+  offset: "",
   autoExpand: false,
   atPercent: "80",
   byBits: "1",
@@ -130,6 +134,8 @@ export function draftOf(intent: EditIntent): Draft {
       description: region.description,
       cap: policy?.cap ?? "",
       strict: policy?.strict ?? false,
+      step: policy?.stride ? String(policy.stride.step) : "",
+      offset: policy?.stride ? String(policy.stride.offset) : "",
       autoExpand: policy?.autoExpand !== undefined,
       atPercent: String(policy?.autoExpand?.atPercent ?? 80),
       byBits: String(policy?.autoExpand?.byBits ?? 1),
@@ -155,6 +161,11 @@ export function toCall(draft: Draft): Checked {
   const bits = (field: FieldName, text: string, least: number): number => {
     const value = /^\d{1,3}$/.test(text.trim()) ? Number(text) : Number.NaN;
     need(field, value >= least && value <= 128, `a whole number from ${least} to 128`);
+    return value;
+  };
+  const strided = (field: FieldName, text: string, least: number): number => {
+    const value = /^\d{1,5}$/.test(text.trim()) ? Number(text) : Number.NaN;
+    need(field, value >= least && value <= 65535, `a whole number from ${least} to 65535`);
     return value;
   };
   const optional = (field: FieldName, text: string) => (text.trim() === "" ? undefined : bits(field, text, 0));
@@ -261,11 +272,21 @@ export function toCall(draft: Draft): Checked {
         : undefined;
       if (cap !== was.cap) paths.push("cap");
       if (draft.strict !== was.strict) paths.push("strict");
+      const stride =
+        draft.step === ""
+          ? undefined
+          : { step: strided("step", draft.step, 2), offset: strided("offset", draft.offset || "0", 0) };
+      if (draft.step !== was.step || (stride && draft.offset !== was.offset)) paths.push("stride");
       const expansionOf = ({ autoExpand, atPercent, byBits, maxBits }: Draft) =>
         autoExpand ? [atPercent, byBits, maxBits].join(":") : "";
       if (expansionOf(draft) !== expansionOf(was)) paths.push("auto_expand");
       if (paths.length > 0) {
-        request.policy = { cap, strict: draft.strict, ...(expansion ? { autoExpand: expansion } : {}) };
+        request.policy = {
+          cap,
+          strict: draft.strict,
+          ...(stride ? { stride } : {}),
+          ...(expansion ? { autoExpand: expansion } : {}),
+        };
         request.policyMask = { paths };
       }
       if (Object.keys(request).length === 1) problems["owner"] = "Change at least one field.";

@@ -107,6 +107,18 @@ function Policy(props: FormProps) {
         checked={draft.strict}
         onChange={(strict) => onChange({ strict })}
       />
+      <div class="fields">
+        <Text
+          {...props}
+          name="step"
+          label="Step"
+          number
+          hint="issue only every n-th number, and leave the others to another generator; empty: every number"
+        />
+        {draft.step !== "" && (
+          <Text {...props} name="offset" label="Offset" number hint="the lowest number, below the step" />
+        )}
+      </div>
       <Check
         label="Expand automatically"
         checked={draft.autoExpand}

@@ -239,7 +239,13 @@ function Details({ finding }: { finding: Finding }) {
               classification.status === Classification_Status.MEMBER && ["Suffix", finding.suffix],
               classification.status === Classification_Status.MEMBER && [
                 "Issued",
-                classification.issued ? <Mark kind="good">yes</Mark> : <Mark kind="warn">no</Mark>,
+                classification.others ? (
+                  "by another generator, if at all"
+                ) : classification.issued ? (
+                  <Mark kind="good">yes</Mark>
+                ) : (
+                  <Mark kind="warn">no</Mark>
+                ),
               ],
               classification.issuedPrefix !== undefined && [
                 "Issued when the prefix was",

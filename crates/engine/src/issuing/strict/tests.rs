@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
-use kent_ids::{ClusterKey, UnixNanos};
+use kent_ids::{ClusterKey, Stride, UnixNanos};
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_proto::stored::Counter;
 use kent_regions::{Pace, RegionNumber};
@@ -71,6 +71,7 @@ impl Region {
             first: Position::ZERO,
             capacity: Position::new(100),
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
+            stride: Stride::EVERY,
             is_of_table: true,
         };
         Self { store, cell: Cell::new(Chunk::default()), pacing, requests, record }
@@ -121,7 +122,7 @@ fn request(count: u64) -> QueuedRequest {
 fn describe(attempted: &Attempted) -> Vec<String> {
     let one = |granted: &Granted| match granted {
         Granted::From(first) => format!("from {}", first.get()),
-        Granted::Before(first) => format!("before from {}", first.get()),
+        Granted::Before(run) => format!("before from {}", run.first.get()),
         Granted::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
         Granted::Refused(StrictRefusal::TooFast(_)) => "too fast".to_owned(),
         Granted::Refused(StrictRefusal::Unsure) => "unsure".to_owned(),

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, RwLockReadGuard},
 };
 
-use kent_ids::{Position, RegionConstants};
+use kent_ids::{Position, RegionConstants, Stride, Suffixes};
 use kent_regions::{ChunkPolicy, Count, NotGranting, Order, Pace, Region, RegionNumber, Seal};
 use kent_store::{Key, Version};
 
@@ -25,6 +25,8 @@ pub struct RegionFacts {
     /// Whether the region grants suffixes.
     pub granting: Result<(), NotGranting>,
     pub chunk: ChunkPolicy,
+    /// Which suffixes are issued.
+    pub(crate) stride: Stride,
     /// Whether the region's policy may expand the region.
     pub(crate) expands: bool,
     /// The number of reserved suffixes, as far as this daemon knows.
@@ -146,12 +148,16 @@ impl State {
                 suffix_bits: region.suffix,
                 number: region.number.0,
                 revision: self.table.revision().0,
-                scramble: (region.order == Order::Scrambled).then(|| self.scramble_key.of_region(region.key_number.0)),
+                suffixes: match region.order {
+                    Order::Scrambled => Suffixes::Scrambled(self.scramble_key.of_region(region.key_number.0)),
+                    Order::Sequential | Order::External => Suffixes::Counted(region.policy.stride),
+                },
             },
             number: region.number,
             version: self.region_version(region.number),
             granting: region.check_granting(self.seal_over(region, around)),
             chunk: region.policy.chunk,
+            stride: region.policy.stride,
             expands: region.policy.auto_expand.is_some(),
             reserved: region.issued,
             expandable_bits: region.expandable_bits(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kent_ids::{Position, UnixNanos};
+use kent_ids::{Position, Stride, UnixNanos};
 use kent_issue::{Bound, Reserved, Stored};
 use kent_regions::{Count, Edit, Kind, Place, Plan, Prefix, Region, RegionNumber, Revision, Start, Table};
 
@@ -194,7 +194,7 @@ impl TablesState {
         // The pace sets no limit in this model, because it does not affect how two replicas interact.
         let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
         let read = Stored { version: read.version, value };
-        let bound = Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME };
+        let bound = Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME, stride: Stride::EVERY };
         let plan = it.with_counter(region, |counter| counter.plan_chunk(read, 1, &bound, NOW)).ok()?;
         let txn = ModelTxn {
             expect: vec![(Key::Counter(region), plan.guard()), (Key::Region(region), guard)],

@@ -89,20 +89,22 @@ class SlotConstants(_message.Message):
     def __init__(self, format: _Optional[str] = ..., slot: _Optional[int] = ..., slot_epoch: _Optional[int] = ..., node: _Optional[int] = ..., clock_seq: _Optional[int] = ..., cluster_key: _Optional[bytes] = ...) -> None: ...
 
 class RegionConstants(_message.Message):
-    __slots__ = ("bits", "base", "suffix_bits", "region_number", "revision", "scramble_key")
+    __slots__ = ("bits", "base", "suffix_bits", "region_number", "revision", "scramble_key", "stride")
     BITS_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_BITS_FIELD_NUMBER: _ClassVar[int]
     REGION_NUMBER_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     SCRAMBLE_KEY_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
     bits: int
     base: _types_pb2.Uint128
     suffix_bits: int
     region_number: int
     revision: int
     scramble_key: bytes
-    def __init__(self, bits: _Optional[int] = ..., base: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., suffix_bits: _Optional[int] = ..., region_number: _Optional[int] = ..., revision: _Optional[int] = ..., scramble_key: _Optional[bytes] = ...) -> None: ...
+    stride: _types_pb2.Stride
+    def __init__(self, bits: _Optional[int] = ..., base: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., suffix_bits: _Optional[int] = ..., region_number: _Optional[int] = ..., revision: _Optional[int] = ..., scramble_key: _Optional[bytes] = ..., stride: _Optional[_Union[_types_pb2.Stride, _Mapping]] = ...) -> None: ...
 
 class SeriesConstants(_message.Message):
     __slots__ = ("series", "cluster_key")

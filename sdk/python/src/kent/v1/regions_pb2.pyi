@@ -165,18 +165,20 @@ class Region(_message.Message):
     def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., prefix: _Optional[str] = ..., zone_bits: _Optional[int] = ..., suffix_bits: _Optional[int] = ..., kind: _Optional[_Union[Region.Kind, str]] = ..., subregion_bits: _Optional[int] = ..., parent: _Optional[str] = ..., issued: _Optional[str] = ..., capacity: _Optional[str] = ..., ultimate_capacity: _Optional[str] = ..., former_prefixes: _Optional[_Iterable[_Union[FormerPrefix, _Mapping]]] = ..., reserved: _Optional[str] = ..., order: _Optional[_Union[Region.Order, str]] = ..., sealed: bool = ..., delegated_space: _Optional[str] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., owner: _Optional[str] = ..., description: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., rate: _Optional[float] = ..., full_in_seconds: _Optional[float] = ..., parent_number: _Optional[int] = ..., prefix_since: _Optional[int] = ..., pace: _Optional[int] = ..., sealed_by: _Optional[str] = ..., needs_floor: bool = ..., key_number: _Optional[int] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("auto_expand", "cap", "min_chunk", "max_chunk", "strict")
+    __slots__ = ("auto_expand", "cap", "min_chunk", "max_chunk", "strict", "stride")
     AUTO_EXPAND_FIELD_NUMBER: _ClassVar[int]
     CAP_FIELD_NUMBER: _ClassVar[int]
     MIN_CHUNK_FIELD_NUMBER: _ClassVar[int]
     MAX_CHUNK_FIELD_NUMBER: _ClassVar[int]
     STRICT_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
     auto_expand: AutoExpand
     cap: str
     min_chunk: int
     max_chunk: int
     strict: bool
-    def __init__(self, auto_expand: _Optional[_Union[AutoExpand, _Mapping]] = ..., cap: _Optional[str] = ..., min_chunk: _Optional[int] = ..., max_chunk: _Optional[int] = ..., strict: bool = ...) -> None: ...
+    stride: _types_pb2.Stride
+    def __init__(self, auto_expand: _Optional[_Union[AutoExpand, _Mapping]] = ..., cap: _Optional[str] = ..., min_chunk: _Optional[int] = ..., max_chunk: _Optional[int] = ..., strict: bool = ..., stride: _Optional[_Union[_types_pb2.Stride, _Mapping]] = ...) -> None: ...
 
 class AutoExpand(_message.Message):
     __slots__ = ("at_percent", "by_bits", "max_suffix_bits")
@@ -930,7 +932,7 @@ class ClassifyResponse(_message.Message):
     def __init__(self, classifications: _Optional[_Iterable[_Union[Classification, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class Classification(_message.Message):
-    __slots__ = ("identifier", "status", "path", "suffix", "issued", "former_prefixes", "local", "issued_prefix", "text")
+    __slots__ = ("identifier", "status", "path", "suffix", "issued", "former_prefixes", "local", "issued_prefix", "text", "others")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Classification.Status]
@@ -952,6 +954,7 @@ class Classification(_message.Message):
     LOCAL_FIELD_NUMBER: _ClassVar[int]
     ISSUED_PREFIX_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
     identifier: _types_pb2.Uint128
     status: Classification.Status
     path: _containers.RepeatedScalarFieldContainer[str]
@@ -961,4 +964,5 @@ class Classification(_message.Message):
     local: Classification
     issued_prefix: str
     text: str
-    def __init__(self, identifier: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., status: _Optional[_Union[Classification.Status, str]] = ..., path: _Optional[_Iterable[str]] = ..., suffix: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., issued: bool = ..., former_prefixes: _Optional[_Iterable[_Union[FormerPrefix, _Mapping]]] = ..., local: _Optional[_Union[Classification, _Mapping]] = ..., issued_prefix: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+    others: bool
+    def __init__(self, identifier: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., status: _Optional[_Union[Classification.Status, str]] = ..., path: _Optional[_Iterable[str]] = ..., suffix: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., issued: bool = ..., former_prefixes: _Optional[_Iterable[_Union[FormerPrefix, _Mapping]]] = ..., local: _Optional[_Union[Classification, _Mapping]] = ..., issued_prefix: _Optional[str] = ..., text: _Optional[str] = ..., others: bool = ...) -> None: ...

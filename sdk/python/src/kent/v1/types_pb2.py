@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13kent/v1/types.proto\x12\x07kent.v1\"$\n\x07Uint128\x12\x0c\n\x04high\x18\x01 \x01(\x06\x12\x0b\n\x03low\x18\x02 \x01(\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13kent/v1/types.proto\x12\x07kent.v1\"$\n\x07Uint128\x12\x0c\n\x04high\x18\x01 \x01(\x06\x12\x0b\n\x03low\x18\x02 \x01(\x06\"&\n\x06Stride\x12\x0c\n\x04step\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,4 +33,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_UINT128']._serialized_start=32
   _globals['_UINT128']._serialized_end=68
+  _globals['_STRIDE']._serialized_start=70
+  _globals['_STRIDE']._serialized_end=108
 # @@protoc_insertion_point(module_scope)

@@ -11,3 +11,11 @@ class Uint128(_message.Message):
     high: int
     low: int
     def __init__(self, high: _Optional[int] = ..., low: _Optional[int] = ...) -> None: ...
+
+class Stride(_message.Message):
+    __slots__ = ("step", "offset")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    offset: int
+    def __init__(self, step: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...

@@ -21,7 +21,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Status } from "../../google/rpc/status.js";
-import { Uint128 } from "./types.js";
+import { Stride, Uint128 } from "./types.js";
 
 /**
  * The Allocator service grants blocks of identifiers. Kent never issues the same identifier twice. The identifiers of a
@@ -167,11 +167,13 @@ export interface RegionConstants {
    */
   revision: bigint;
   /**
-   * Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
+   * Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
    * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
    * permutation of the m-bit numbers that depends on the key.
    */
   scrambleKey: Buffer;
+  /** Present if the region issues only every step-th suffix: suffix = offset + step * position. */
+  stride: Stride | undefined;
 }
 
 /** The constants of a block of a series. A series is a durable counter, and each of its numbers is one identifier. */
@@ -813,7 +815,15 @@ export const SlotConstants: MessageFns<SlotConstants> = {
 };
 
 function createBaseRegionConstants(): RegionConstants {
-  return { bits: 0, base: undefined, suffixBits: 0, regionNumber: 0n, revision: 0n, scrambleKey: Buffer.alloc(0) };
+  return {
+    bits: 0,
+    base: undefined,
+    suffixBits: 0,
+    regionNumber: 0n,
+    revision: 0n,
+    scrambleKey: Buffer.alloc(0),
+    stride: undefined,
+  };
 }
 
 export const RegionConstants: MessageFns<RegionConstants> = {
@@ -841,6 +851,9 @@ export const RegionConstants: MessageFns<RegionConstants> = {
     }
     if (message.scrambleKey.length !== 0) {
       writer.uint32(50).bytes(message.scrambleKey);
+    }
+    if (message.stride !== undefined) {
+      Stride.encode(message.stride, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -906,6 +919,14 @@ export const RegionConstants: MessageFns<RegionConstants> = {
             message.scrambleKey = Buffer.from(reader.bytes());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.stride = Stride.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -931,6 +952,9 @@ export const RegionConstants: MessageFns<RegionConstants> = {
       : 0n;
     message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
     message.scrambleKey = object.scrambleKey ?? Buffer.alloc(0);
+    message.stride = (object.stride !== undefined && object.stride !== null)
+      ? Stride.fromPartial(object.stride)
+      : undefined;
     return message;
   },
 };

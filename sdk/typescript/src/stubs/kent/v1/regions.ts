@@ -21,7 +21,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { FieldMask } from "../../google/protobuf/field_mask.js";
-import { Uint128 } from "./types.js";
+import { Stride, Uint128 } from "./types.js";
 
 /**
  * The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50,
@@ -246,6 +246,11 @@ export interface Policy {
    * max_chunk.
    */
   strict: boolean;
+  /**
+   * Issue only every step-th suffix, so that another generator can issue the others. Absent: every suffix. Not allowed for
+   * scrambled and external regions. A change that adds suffixes must also declare with next which suffixes are in use.
+   */
+  stride: Stride | undefined;
 }
 
 export interface AutoExpand {
@@ -1076,6 +1081,11 @@ export interface Classification {
     | undefined;
   /** The identifier in the space's text form. */
   text: string;
+  /**
+   * If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
+   * know whether such an identifier was issued, and issued is false.
+   */
+  others: boolean;
 }
 
 export enum Classification_Status {
@@ -2069,7 +2079,7 @@ export const Region_LabelsEntry: MessageFns<Region_LabelsEntry> = {
 };
 
 function createBasePolicy(): Policy {
-  return { autoExpand: undefined, cap: "", minChunk: 0n, maxChunk: 0n, strict: false };
+  return { autoExpand: undefined, cap: "", minChunk: 0n, maxChunk: 0n, strict: false, stride: undefined };
 }
 
 export const Policy: MessageFns<Policy> = {
@@ -2094,6 +2104,9 @@ export const Policy: MessageFns<Policy> = {
     }
     if (message.strict !== false) {
       writer.uint32(40).bool(message.strict);
+    }
+    if (message.stride !== undefined) {
+      Stride.encode(message.stride, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -2151,6 +2164,14 @@ export const Policy: MessageFns<Policy> = {
             message.strict = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.stride = Stride.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2175,6 +2196,9 @@ export const Policy: MessageFns<Policy> = {
     message.minChunk = (object.minChunk !== undefined && object.minChunk !== null) ? BigInt(object.minChunk) : 0n;
     message.maxChunk = (object.maxChunk !== undefined && object.maxChunk !== null) ? BigInt(object.maxChunk) : 0n;
     message.strict = object.strict ?? false;
+    message.stride = (object.stride !== undefined && object.stride !== null)
+      ? Stride.fromPartial(object.stride)
+      : undefined;
     return message;
   },
 };
@@ -7884,6 +7908,7 @@ function createBaseClassification(): Classification {
     local: undefined,
     issuedPrefix: undefined,
     text: "",
+    others: false,
   };
 }
 
@@ -7915,6 +7940,9 @@ export const Classification: MessageFns<Classification> = {
     }
     if (message.text !== "") {
       writer.uint32(74).string(message.text);
+    }
+    if (message.others !== false) {
+      writer.uint32(80).bool(message.others);
     }
     return writer;
   },
@@ -8004,6 +8032,14 @@ export const Classification: MessageFns<Classification> = {
             message.text = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.others = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -8036,6 +8072,7 @@ export const Classification: MessageFns<Classification> = {
       : undefined;
     message.issuedPrefix = object.issuedPrefix ?? undefined;
     message.text = object.text ?? "";
+    message.others = object.others ?? false;
     return message;
   },
 };

@@ -15,6 +15,14 @@ export interface Uint128 {
   low: bigint;
 }
 
+/** Every step-th number: the numbers that leave offset when they are divided by step. */
+export interface Stride {
+  /** 2 to 65535. */
+  step: number;
+  /** Below step. */
+  offset: number;
+}
+
 function createBaseUint128(): Uint128 {
   return { high: 0n, low: 0n };
 }
@@ -84,6 +92,73 @@ export const Uint128: MessageFns<Uint128> = {
     const message = createBaseUint128();
     message.high = (object.high !== undefined && object.high !== null) ? BigInt(object.high) : 0n;
     message.low = (object.low !== undefined && object.low !== null) ? BigInt(object.low) : 0n;
+    return message;
+  },
+};
+
+function createBaseStride(): Stride {
+  return { step: 0, offset: 0 };
+}
+
+export const Stride: MessageFns<Stride> = {
+  encode(message: Stride, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.step !== 0) {
+      writer.uint32(8).uint32(message.step);
+    }
+    if (message.offset !== 0) {
+      writer.uint32(16).uint32(message.offset);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Stride {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStride();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.step = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.offset = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Stride>): Stride {
+    return Stride.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Stride>): Stride {
+    const message = createBaseStride();
+    message.step = object.step ?? 0;
+    message.offset = object.offset ?? 0;
     return message;
   },
 };

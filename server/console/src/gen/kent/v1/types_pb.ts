@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file kent/v1/types.proto.
  */
 export const file_kent_v1_types: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZW50L3YxL3R5cGVzLnByb3RvEgdrZW50LnYxIiQKB1VpbnQxMjgSDAoEaGlnaBgBIAEoBhILCgNsb3cYAiABKAZiBnByb3RvMw");
+  fileDesc("ChNrZW50L3YxL3R5cGVzLnByb3RvEgdrZW50LnYxIiQKB1VpbnQxMjgSDAoEaGlnaBgBIAEoBhILCgNsb3cYAiABKAYiJgoGU3RyaWRlEgwKBHN0ZXAYASABKA0SDgoGb2Zmc2V0GAIgASgNYgZwcm90bzM");
 
 /**
  * An unsigned integer of up to 128 bits: high * 2^64 + low. In spaces of up to 64 bits, high is 0.
@@ -37,4 +37,32 @@ export type Uint128 = Message<"kent.v1.Uint128"> & {
  */
 export const Uint128Schema: GenMessage<Uint128> = /*@__PURE__*/
   messageDesc(file_kent_v1_types, 0);
+
+/**
+ * Every step-th number: the numbers that leave offset when they are divided by step.
+ *
+ * @generated from message kent.v1.Stride
+ */
+export type Stride = Message<"kent.v1.Stride"> & {
+  /**
+   * 2 to 65535.
+   *
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Below step.
+   *
+   * @generated from field: uint32 offset = 2;
+   */
+  offset: number;
+};
+
+/**
+ * Describes the message kent.v1.Stride.
+ * Use `create(StrideSchema)` to create a new message.
+ */
+export const StrideSchema: GenMessage<Stride> = /*@__PURE__*/
+  messageDesc(file_kent_v1_types, 1);
 

@@ -1,0 +1,234 @@
+//! Regions with a step: they issue every n-th number, and another generator issues the others.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use kent_proto::v1::{CreateRegionRequest, Encoding, GetRegionRequest, Policy, Stride, UpdateRegionRequest};
+use kent_test_etcd::Etcd;
+use serde_json::json;
+use tokio::{task::JoinSet, time::sleep};
+
+use super::{
+    cluster::{draw, eventually, replica},
+    harness::{Daemon, Ledger, create, data_dir, identifiers, name, request},
+    operator::{Operator, run_at},
+};
+
+/// Returns numbers as the output of `kent alloc`.
+fn lines(numbers: impl IntoIterator<Item = u64>) -> String {
+    numbers.into_iter().map(|number| format!("{number}\n")).collect()
+}
+
+/// An operator with a space of 62 bits, whose region `ids` has identifiers that are its numbers.
+fn operator() -> Operator {
+    let operator = Operator::new();
+    operator.kent("space create orders --bits 62");
+    operator.kent("region create ids --space orders --prefix 0 --suffix 20");
+    operator
+}
+
+#[test]
+fn ok_a_region_issues_every_nth_number() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --step 3 --offset 1");
+    assert_eq!(operator.kent("alloc region:ids@orders -n 4"), lines([1, 4, 7, 10]));
+    assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([13, 16]));
+    let shown = operator.kent("region show ids --space orders");
+    assert!(shown.contains("every 3rd number, from 1"), "{shown}");
+    assert_eq!(
+        operator.json("region show ids --space orders")["policy"]["stride"],
+        json!({"step": 3, "offset": 1}),
+        "{shown}"
+    );
+    // Kent does not know what the other generator has issued.
+    let classified = operator.kent("classify 13 14 3001 --space orders");
+    let issued: Vec<bool> = classified.lines().skip(1).map(|line| line.contains("another generator")).collect();
+    assert_eq!(issued, [false, true, false], "{classified}");
+    assert_eq!(operator.json("classify 14 --space orders")["issued"], json!(null));
+    let history = operator.kent("region history ids --space orders");
+    assert!(history.contains("step: every 3rd number, from 1"), "{history}");
+    // A step inside the step takes nothing from another generator.
+    operator.kent("region set ids --space orders --step 6 --offset 4");
+    assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([22, 28]));
+}
+
+#[test]
+fn err_the_numbers_of_another_generator_need_a_floor() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --step 2");
+    assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([0, 2]));
+    for change in ["--no-step", "--step 2 --offset 1", "--step 3", "--no-policy"] {
+        let refused = operator.refused(&format!("region set ids --space orders {change}"), "BAD_INPUT");
+        assert!(
+            refused.contains("every 2nd number, from 0") && refused.contains("--no-step --next N"),
+            "{change}: {refused}"
+        );
+    }
+    let undone = operator.refused("region undo ids --space orders", "NOT_UNDONE");
+    assert!(undone.contains("--no-step --next N"), "{undone}");
+    assert_eq!(operator.kent("alloc region:ids@orders"), lines([4]));
+    operator.kent("region set ids --space orders --no-step --next 1_001");
+    assert_eq!(operator.kent("alloc region:ids@orders -n 3"), lines([1001, 1002, 1003]));
+}
+
+#[test]
+fn err_steps_that_make_no_sense() {
+    let operator = operator();
+    operator.kent("region create mixed --suffix 20 --order scrambled");
+    operator.kent("region create foreign --suffix 20 --order external");
+    for (words, expected) in [
+        ("region set ids --space orders --step 1", "1 is not in 2..=65535"),
+        ("region set ids --space orders --offset 1", "--step"),
+        ("region set ids --space orders --step 2 --no-step", "cannot be used with"),
+    ] {
+        let (code, _, stderr) = operator.run(words);
+        assert!(code == 2 && stderr.contains(expected), "{words}: {stderr}");
+    }
+    let refused = operator.refused("region set ids --space orders --step 3 --offset 3", "BAD_INPUT");
+    assert!(refused.contains("its offset below the step"), "{refused}");
+    let refused = operator.refused("region set mixed --step 2", "BAD_INPUT");
+    assert!(refused.contains("a scrambled region cannot leave out numbers"), "{refused}");
+    operator.refused("region set foreign --step 2", "BAD_INPUT");
+}
+
+/// The region has 16 suffixes, of which five are granted with a step of 3: the last number has no whole step left.
+#[test]
+fn err_a_full_region_counts_steps() {
+    let operator = Operator::new();
+    operator.kent("region create small --suffix 4 --zone 2");
+    operator.kent("region set small --step 3");
+    assert_eq!(operator.kent("alloc region:small -n 4").lines().count(), 4);
+    let refused = operator.refused("alloc region:small -n 2", "CAPACITY_EXHAUSTED");
+    assert!(refused.contains("has 1 identifier left (12 of 16 suffixes are issued or reserved)"), "{refused}");
+    assert!(refused.contains("kent region expand small --space default --by 1"), "{refused}");
+    operator.kent("region set small --auto-expand 100:1");
+    assert_eq!(operator.kent("alloc region:small -n 2").lines().count(), 2);
+    assert_eq!(operator.json("region show small")["suffix_bits"], json!(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_step_holds_over_crashes() {
+    let data = data_dir();
+    let mut seen = Ledger::default();
+    for round in 0..6 {
+        let daemon = Daemon::start(data.path());
+        if round == 0 {
+            for (region, strict) in [("chunked", false), ("strict", true)] {
+                daemon.regions().create_region(create(region)).await.expect("created");
+                step(&daemon, region, 5, 2, strict).await;
+            }
+        }
+        let base = async |region: &str| {
+            let region = GetRegionRequest { name: name(region) };
+            let prefix = daemon.regions().get_region(region).await.expect("there").into_inner().prefix;
+            u128::from_str_radix(&prefix, 2).unwrap_or_default() << (64 - prefix.len())
+        };
+        for region in ["chunked", "strict"] {
+            let (source, base) = (format!("region:{region}"), base(region).await);
+            for encoding in [Encoding::Lease, Encoding::Packed] {
+                let reply = daemon.allocator().allocate(request(&source, 700, encoding)).await.expect("granted");
+                let ids = identifiers(reply.get_ref());
+                assert_eq!(ids.len(), 700);
+                assert!(ids.iter().all(|id| (id - base) % 5 == 2), "{region} {encoding:?}");
+                seen.record(&source, ids);
+            }
+        }
+        daemon.kill();
+    }
+    assert_eq!(seen.len(), 6 * 4 * 700);
+}
+
+/// Gives a region a step, and waits until it holds on all replicas.
+async fn step(daemon: &Daemon, region: &str, step: u32, offset: u32, strict: bool) {
+    let policy = Some(Policy { strict, stride: Some(Stride { step, offset }), ..Policy::default() });
+    let update = UpdateRegionRequest { name: name(region), policy, ..UpdateRegionRequest::default() };
+    let made = daemon.regions().update_region(update).await.expect("a step").into_inner();
+    sleep(Duration::from_millis(made.effective_within_ms)).await;
+}
+
+#[test]
+fn ok_a_strict_region_repeats_an_answer_from_before_a_step() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --strict");
+    let ask = |id: &str, count: u64| operator.kent(&format!("alloc region:ids@orders -n {count} --request-id {id}"));
+    assert_eq!(ask("one", 3), lines([0, 1, 2]));
+    operator.kent("region set ids --space orders --step 2 --offset 1");
+    assert_eq!(ask("one", 3), lines([0, 1, 2]), "the same answer");
+    assert_eq!(ask("two", 3), lines([3, 5, 7]));
+    operator.kent("region set ids --space orders --no-step --next 100");
+    assert_eq!(ask("two", 3), lines([3, 5, 7]), "the same answer");
+    assert_eq!(ask("three", 2), lines([100, 101]));
+    operator.refused("alloc region:ids@orders -n 6 --request-id two", "BAD_INPUT");
+}
+
+/// While two replicas grant, a region gets a step. After the answer, no replica issues a number of the other generator.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_no_replica_issues_anothers_number_after_the_answer() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let replicas = [(); 2].map(|()| Arc::new(replica(&address, 60)));
+    let wide = CreateRegionRequest { suffix_bits: Some(40), ..create("c") };
+    replicas[0].regions().create_region(wide).await.expect("created");
+    let get = |daemon: &Daemon| {
+        let mut regions = daemon.regions();
+        async move { regions.get_region(GetRegionRequest { name: name("c") }).await }
+    };
+    for daemon in &replicas {
+        eventually("the region is seen", async || get(daemon).await.is_ok()).await;
+    }
+    let prefix = get(&replicas[0]).await.expect("there").into_inner().prefix;
+    let base = u128::from_str_radix(&prefix, 2).unwrap_or_default() << (64 - prefix.len());
+    let (is_stepped, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut tasks = JoinSet::new();
+    for daemon in &replicas {
+        let (daemon, is_stepped, ends) = (daemon.clone(), is_stepped.clone(), ends.clone());
+        tasks.spawn(async move {
+            let (mut ids, mut others, mut stepped) = (Vec::new(), 0, 0);
+            while !ends.load(Relaxed) {
+                let is_after = is_stepped.load(Relaxed);
+                let granted = draw(&daemon, "region:c", 3).await.expect("granted");
+                if is_after {
+                    stepped += granted.len();
+                    others += granted.iter().filter(|id| (*id - base) % 2 == 0).count();
+                }
+                ids.extend(granted);
+                sleep(Duration::from_millis(1)).await;
+            }
+            (ids, others, stepped)
+        });
+    }
+    sleep(Duration::from_millis(300)).await;
+    step(&replicas[1], "c", 2, 1, false).await;
+    is_stepped.store(true, Relaxed);
+    sleep(Duration::from_millis(500)).await;
+    ends.store(true, Relaxed);
+    let mut ledger = Ledger::default();
+    while let Some(task) = tasks.join_next().await {
+        let (ids, others, stepped) = task.expect("no task panics");
+        ledger.record("region:c", ids);
+        assert_eq!(others, 0, "numbers of the other generator, of {stepped}");
+        assert!(stepped > 50, "too few grants to show anything: {stepped}");
+    }
+}
+
+#[test]
+fn ok_a_step_moves_with_an_export() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --step 4 --offset 3 --owner shop");
+    operator.kent("alloc region:ids@orders -n 3");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), operator.kent("table export --space orders")).expect("written");
+    let other = Operator::new();
+    other.kent("space create orders --bits 62");
+    let (code, _, stderr) =
+        run_at(other.daemon.grpc_address(), &format!("table import {} --space orders --yes", file.path().display()));
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(other.json("region show ids --space orders")["policy"]["stride"], json!({"step": 4, "offset": 3}));
+    let next: u64 = other.kent("alloc region:ids@orders").trim().parse().expect("a number");
+    assert!(next % 4 == 3 && next > 11, "{next}");
+}
