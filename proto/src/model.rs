@@ -13,6 +13,7 @@ mod map;
 mod names;
 mod range;
 mod regions;
+mod stride;
 mod suggestion;
 mod text;
 
@@ -20,7 +21,7 @@ use thiserror::Error;
 use tonic::Code;
 
 pub use ask::{AskInput, AskRights, CloseInput, region_request};
-pub use block::{AllocateInput, Encoding, stride_from};
+pub use block::{AllocateInput, Encoding};
 pub use classified::{Classified, short_name};
 pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
@@ -35,6 +36,7 @@ pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
+pub use stride::stride_from;
 pub use suggestion::{suggestion, suggestion_detail, suggestion_of};
 pub use text::{for_each_spelled, for_each_text, layout_texts, text_of, texts};
 

@@ -12,6 +12,5 @@ pub mod permitted;
 mod removal;
 pub mod retention;
 pub mod space;
-mod transaction;
 pub mod undo;
 mod vacant;

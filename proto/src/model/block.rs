@@ -5,12 +5,16 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 use kent_ids::{
     Block, BlockSource, ClockSeq, ClusterKey, Format, Node, Position, RegionConstants, Series, Slot, SlotConstants,
-    SlotEpoch, Source, SourceError, Stride, Suffixes,
+    SlotEpoch, Source, SourceError, Suffixes,
     layout::{Granted, Layout, LayoutConstants},
 };
 use thiserror::Error;
 
-use super::{Invalid, regions::REQUEST_ID_BYTES_MAX};
+use super::{
+    Invalid,
+    regions::REQUEST_ID_BYTES_MAX,
+    stride::{stride, stride_from},
+};
 use crate::v1;
 
 /// The form in which identifiers are returned.
@@ -185,17 +189,6 @@ fn region_constants(region: &v1::RegionConstants) -> Result<RegionConstants, Bad
             (false, Some(_)) => return Err(BadBlock::Invalid("stride")),
         },
     })
-}
-
-/// Converts a stride from its message. Returns `None` if it is not valid.
-pub fn stride_from(stride: v1::Stride) -> Option<Stride> {
-    Stride::new(stride.step.try_into().ok()?, stride.offset.try_into().ok()?)
-}
-
-/// Converts a stride to its message; every number has none.
-pub(super) fn stride(stride: Stride) -> Option<v1::Stride> {
-    let message = v1::Stride { step: stride.step().into(), offset: stride.offset().into() };
-    (stride != Stride::EVERY).then_some(message)
 }
 
 impl From<&Block> for v1::Block {

@@ -11,9 +11,9 @@ use prost_types::FieldMask;
 
 use super::{
     Invalid,
-    block::{stride, stride_from},
     names::{RegionName, RequestName, SpaceName, check, region_name, space_name},
     range::range,
+    stride::{stride, stride_from},
 };
 use crate::{
     stored::{Declared, HistoryEntry, TextForm},

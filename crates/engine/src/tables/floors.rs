@@ -21,9 +21,8 @@ use tokio::sync::MutexGuard;
 use super::{
     counted::{EditedCounter, lock_all},
     directory::Directory,
-    edits::{CommitOutcome, Draft, EditCommand},
+    edits::{CommitOutcome, Draft, EditCommand, revise},
     space::Space,
-    transaction::revise,
 };
 use crate::{
     auth::Caller,
