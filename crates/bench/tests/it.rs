@@ -224,7 +224,7 @@ const INSTRUCTIONS: [(&str, f64); 16] = [
     ("answer-lease", 1714.0),
     ("pack-uuidv7", 21.0),
     ("pack-xid", 9.2),
-    ("pack-layout", 30.0),
+    ("pack-layout", 70.0),
     ("pack-region", 3.0),
     ("pack-scrambled", 34.0),
     ("uid11-text", 133.0),
