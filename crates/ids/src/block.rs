@@ -207,7 +207,7 @@ impl Block {
 
     /// Creates a block of `count` suffixes of a region whose counter has reached `next`: the suffixes of the region's
     /// stride that follow, or the same number of positions in a scrambled order. All of them are in the run of
-    /// [`Stride::span`] counter values that starts at `next`.
+    /// [`Stride::span`](crate::Stride::span) counter values that starts at `next`.
     ///
     /// # Errors
     ///
