@@ -11,6 +11,7 @@ mod layouts;
 mod limits;
 mod map;
 mod names;
+mod policy;
 mod range;
 mod regions;
 mod stride;

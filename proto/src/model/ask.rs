@@ -5,7 +5,8 @@ use kent_regions::Texts;
 use super::{
     Invalid,
     names::{RequestName, SpaceName, region_name, request_name},
-    regions::{check_bytes, new_name, width},
+    range::width,
+    regions::{check_bytes, new_name},
 };
 use crate::{
     stored::{Ask, AskOutcome},

@@ -11,7 +11,9 @@ use thiserror::Error;
 use super::{
     Invalid,
     names::RegionName,
-    regions::{bits, order, policy_input, width},
+    policy::policy_input,
+    range::width,
+    regions::{bits, order},
 };
 use crate::v1::{self, watch_table_response::Snapshot};
 

@@ -5,7 +5,8 @@ use kent_regions::{BadPrefix, Choice, Prefix, Table, Zone};
 use super::{
     Invalid,
     names::SpaceName,
-    regions::{Page, parse_page, width, zone},
+    range::width,
+    regions::{Page, parse_page, zone},
 };
 use crate::v1;
 

@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     EditInput, EditOptions, Invalid, copy,
     names::{RegionName, SpaceName},
-    regions::width,
+    range::width,
 };
 use crate::v1;
 

@@ -5,6 +5,8 @@ use core::ops::RangeInclusive;
 use kent_access::LIMIT_MAX;
 use kent_regions::BITS_MAX;
 
+use super::Invalid;
+
 /// Returns the range of an unsigned field of a request. The range of `bits` excludes 0, although `CreateSpaceRequest`
 /// reads 0 as a default.
 pub fn range(field: &str) -> RangeInclusive<u64> {
@@ -15,6 +17,23 @@ pub fn range(field: &str) -> RangeInclusive<u64> {
         "ids_per_second" | "calls_per_second" | "streams" | "connections" => 0..=LIMIT_MAX,
         _ => 0..=u64::MAX,
     }
+}
+
+/// Reads a field with a number of bits.
+pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
+    within(field, bits).map_err(|problem| Invalid::new(field, format!("is {problem}")))
+}
+
+/// Like [`width`], for a field of a nested message.
+pub(super) fn inner(outer: &'static str, field: &str, bits: u32) -> Result<u8, Invalid> {
+    within(field, bits).map_err(|problem| Invalid::new(outer, format!("{field} is {problem}")))
+}
+
+/// Reads a field whose maximum fits into 8 bits. The caller checks the minimum.
+fn within(field: &str, value: u32) -> Result<u8, String> {
+    let range = range(field);
+    let fits = u8::try_from(value).ok().filter(|_| u64::from(value) <= *range.end());
+    fits.ok_or_else(|| format!("{value}, but must be {} to {}", range.start(), range.end()))
 }
 
 #[cfg(test)]

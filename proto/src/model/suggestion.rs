@@ -10,7 +10,7 @@ use tonic_types::pb;
 
 use super::{
     names::{region_name, space_name},
-    regions::policy,
+    policy::policy,
 };
 use crate::v1::{self, edit_suggestion::Edit as Suggested};
 
