@@ -254,6 +254,13 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
             "{name} never has more than {most} identifiers, so a cap of {cap} limits nothing; `{command} --no-cap` removes the cap"
         ));
     }
+    if let Some(step) =
+        policy.step.filter(|step| region.ultimate_capacity.parse().is_ok_and(|most| u128::from(*step) > most))
+    {
+        let (most, step) = (number::power_of_two(&region.ultimate_capacity), number::grouped(step.to_string()));
+        warnings
+            .push(format!("{name} never has more than {most} identifiers, so with a step of {step} it issues none"));
+    }
     if let Some((percent, by, max)) = policy.auto_expand {
         let suffix = region.suffix_bits;
         let most = suffix.saturating_add(region.zone_bits);
@@ -515,6 +522,7 @@ mod tests {
     #[test]
     fn ok_a_policy_without_effect_is_warned_of() {
         let cap = |cap| PolicyArgs { cap: Some(cap), ..PolicyArgs::default() };
+        let step = |step| PolicyArgs { step: Some(step), ..PolicyArgs::default() };
         let expand = |max| PolicyArgs { auto_expand: Some((80, 2, max)), ..PolicyArgs::default() };
         for (zone, policy, expected) in [
             (5, cap(257), None),
@@ -522,6 +530,8 @@ mod tests {
             (5, cap(256), Some("has issued 256 already")),
             (5, cap(1 << 15), Some("never has more than 2^15 identifiers, so a cap of 32_768 limits nothing;")),
             (5, cap(u128::MAX), Some("`kent region set r --space default --no-cap`")),
+            (5, step(1 << 15), None),
+            (5, step((1 << 15) + 1), Some("so with a step of 32_769 it issues none")),
             (5, expand(0), None),
             (5, expand(11), None),
             (5, expand(15), None),

@@ -1,6 +1,8 @@
 //! `kent region`: `tree`, `show` and `id`, which read the table of a space. Other modules run the other commands.
 
 use kent_client::Daemon;
+use kent_ids::Stride;
+use kent_proto::model::stride_from;
 use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, Region, Space, Uint128, region::Order};
 use serde_json::json;
 
@@ -107,6 +109,7 @@ fn undeclared(region: &Region, numbers: &[u128], space: &str) -> Option<String> 
     let name = names::short(&region.name);
     let next: u128 = region.issued.parse().ok()?;
     let highest = numbers.iter().max()?;
+    let stride = region.policy.as_ref().and_then(|policy| policy.stride).map_or(Some(Stride::EVERY), stride_from)?;
     match region.order() {
         Order::External if next > 0 && *highest >= next => Some(format!(
             "{name} counts only numbers below {} as in use, and an edit may free the others; to declare these as well: kent region set {name} \
@@ -115,6 +118,7 @@ fn undeclared(region: &Region, numbers: &[u128], space: &str) -> Option<String> 
             highest.saturating_add(1)
         )),
         Order::External => None,
+        _ if !numbers.iter().any(|number| stride.holds(*number)) => None,
         _ => Some(format!("{name} issues its numbers itself, so it may issue these identifiers as well")),
     }
 }

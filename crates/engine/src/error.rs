@@ -553,9 +553,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::StrictScrambled => {
             format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")
         }
-        TableRefusal::OthersNumbers { region, .. } => {
-            format!(" (--next N, as in kent region set {} --no-step --next N)", arguments(region, space))
-        }
+        TableRefusal::OthersNumbers { .. } => " (--next N)".to_owned(),
         TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
         TableRefusal::Closed { heir, .. } => {
             format!(": edit that one instead (kent region show {})", arguments(heir, space))
@@ -575,6 +573,11 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::UseUnknown { region } => format!(
             "; `kent region set {0} --next N` declares that all numbers below N may be in use, and no others; if none is in use, `kent \
              region delete {0} --unused` frees the prefix for another region",
+            arguments(region, space)
+        ),
+        TableRefusal::OthersUnknown { region, .. } => format!(
+            "; once it has stopped, `kent region set {0} --no-step --next N` declares that all numbers below N are in use; if none is in use, \
+             `kent region delete {0} --unused` frees the prefix for another region",
             arguments(region, space)
         ),
         TableRefusal::DelegatesExternal { region } => format!(

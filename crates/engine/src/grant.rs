@@ -7,6 +7,7 @@ pub mod floors;
 pub mod integers;
 mod layouts;
 pub mod outcome;
+mod refused;
 mod regions;
 mod series;
 

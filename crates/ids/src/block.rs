@@ -27,7 +27,7 @@ use crate::{
     line::Position,
     series::Series,
     slot::{ClusterKey, Slot, SlotConstants},
-    source::{RegionConstants, Suffixes},
+    source::RegionConstants,
     time::UnixNanos,
 };
 
@@ -192,11 +192,8 @@ impl Block {
         if base > max_of(bits) || base & max_of(suffix_bits) != 0 {
             return Err(BlockError::BadBase { base, bits, suffix_bits });
         }
-        let greatest = last.and_then(|last| match constants.suffixes {
-            Suffixes::Counted(stride) => stride.number(last.get()),
-            // A permutation maps the positions up to each power of two to themselves.
-            Suffixes::Scrambled(_) => Some(last.get()),
-        });
+        // A permutation maps the positions below each power of two to themselves.
+        let greatest = last.and_then(|last| constants.suffixes.stride().number(last.get()));
         match greatest {
             Some(greatest) if greatest <= max_of(suffix_bits) => {
                 Ok(Self { source: BlockSource::Region(constants), first, count })
@@ -213,11 +210,8 @@ impl Block {
     ///
     /// Like those of [`Block::region`].
     pub fn region_from(constants: RegionConstants, next: Position, count: u64) -> Result<Self, BlockError> {
-        let first = match constants.suffixes {
-            Suffixes::Counted(stride) => Position::new(stride.index_from(next.get())),
-            Suffixes::Scrambled(_) => next,
-        };
-        Self::region(constants, first, count)
+        let first = constants.suffixes.stride().index_from(next.get());
+        Self::region(constants, Position::new(first), count)
     }
 
     /// Creates a block of `count` numbers of a series, starting at `first`. The `key` is used only if the series needs

@@ -48,6 +48,14 @@ pub enum Suffixes {
 impl Suffixes {
     /// Each position is a suffix.
     pub const EVERY: Self = Self::Counted(Stride::EVERY);
+
+    /// Returns which values of the region's counter are positions; in a scrambled order, all are.
+    pub const fn stride(self) -> Stride {
+        match self {
+            Self::Counted(stride) => stride,
+            Self::Scrambled(_) => Stride::EVERY,
+        }
+    }
 }
 
 /// The space of a region whose source does not name a space.

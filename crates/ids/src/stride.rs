@@ -46,12 +46,15 @@ impl Stride {
 
     /// Returns the index of the lowest number of the stride that is at or above `number`.
     pub const fn index_from(self, number: u128) -> u128 {
-        number.saturating_sub(self.offset as u128).div_ceil(self.step as u128)
+        match self.step {
+            1 => number, // a division of 128 bits is slow, and most regions have no step
+            step => number.saturating_sub(self.offset as u128).div_ceil(step as u128),
+        }
     }
 
     /// Returns whether a number belongs to the stride.
     pub const fn holds(self, number: u128) -> bool {
-        number % self.step as u128 == self.offset as u128
+        self.step == 1 || number % self.step as u128 == self.offset as u128
     }
 
     /// Returns whether all numbers of `other` belong to this stride.

@@ -306,6 +306,16 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
+    /// `use-unknown`: another generator may have issued numbers of the region.
+    #[error(
+        "region {region:?} issues {stride}, and the table does not show which of the others another generator has issued"
+    )]
+    OthersUnknown {
+        /// The name of the region.
+        region: String,
+        /// The stride of the region.
+        stride: Stride,
+    },
     /// `is-heir`: the region continues the numbers of its closed parent, which has other subregions.
     #[error(
         "region {region:?} continues the numbers of {parent:?}, which is closed: delete the other subregions of {parent:?} first"
@@ -618,7 +628,7 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::InUse { .. } => "region-populated",
-            Self::UseUnknown { .. } | Self::DelegatesExternal { .. } => "use-unknown",
+            Self::UseUnknown { .. } | Self::DelegatesExternal { .. } | Self::OthersUnknown { .. } => "use-unknown",
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }

@@ -2,6 +2,8 @@
 
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 
+use kent_ids::Stride;
+
 use crate::{
     attributes::{Order, Policy, Texts},
     count::Count,
@@ -165,11 +167,20 @@ impl Region {
         }
     }
 
-    /// Rejects an external region: the table does not know which of its numbers are in use.
+    /// Rejects an external region and a region with a stride: the table does not know which numbers its users have
+    /// chosen, or another generator has issued.
     pub(crate) fn check_use_known(&self) -> Result<(), Refusal> {
         match self.order {
             Order::External => Err(Refusal::UseUnknown { region: self.name.clone() }),
-            _ => Ok(()),
+            Order::Sequential | Order::Scrambled => self.check_all_own(),
+        }
+    }
+
+    /// Rejects a region with a stride.
+    pub(crate) fn check_all_own(&self) -> Result<(), Refusal> {
+        match self.policy.stride {
+            Stride::EVERY => Ok(()),
+            stride => Err(Refusal::OthersUnknown { region: self.name.clone(), stride }),
         }
     }
 

@@ -159,9 +159,9 @@ pub struct RegionConstants {
     /// lower than one that they have seen for the same region.
     #[prost(uint64, tag = "5")]
     pub revision: u64,
-    /// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
-    /// suffix 0, and position c with 2^m \<= c \< 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
-    /// permutation of the m-bit numbers that depends on the key.
+    /// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's
+    /// 16-byte key: position 0 has suffix 0, and position c with 2^m \<= c \< 2^(m + 1) has suffix 2^m + p, where p is the image of
+    /// c - 2^m under a permutation of the m-bit numbers that depends on the key.
     #[prost(bytes = "bytes", tag = "6")]
     pub scramble_key: ::prost::bytes::Bytes,
     /// Present if the region issues only every step-th suffix: suffix = offset + step * position.
@@ -2038,8 +2038,8 @@ pub struct Classification {
     /// The identifier in the space's text form.
     #[prost(string, tag = "9")]
     pub text: ::prost::alloc::string::String,
-    /// If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
-    /// know whether such an identifier was issued, and issued is false.
+    /// If status is MEMBER: whether the suffix is outside the region's stride (Policy.stride). Another generator may have
+    /// issued the identifier, or the region itself before it got this stride. The daemon does not know, and issued is false.
     #[prost(bool, tag = "10")]
     pub others: bool,
 }

@@ -47,7 +47,7 @@ impl Classified<'_> {
     /// identifier was issued, adds the prefix at the time of issue, formatted by `shown`.
     pub fn issued(self, shown: impl FnOnce(&str) -> String) -> Option<String> {
         if self.0.others {
-            return Some("by another generator, if at all".to_owned());
+            return Some("not known: outside the step".to_owned());
         }
         let issued = || match (self.0.issued, self.0.issued_prefix.as_deref()) {
             (true, None) => "yes".to_owned(),

@@ -624,9 +624,9 @@ type RegionConstants struct {
 	// The fencing token: the table's revision when the block was granted. Clients must reject a block whose revision is
 	// lower than one that they have seen for the same region.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
-	// suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
-	// permutation of the m-bit numbers that depends on the key.
+	// Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's
+	// 16-byte key: position 0 has suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of
+	// c - 2^m under a permutation of the m-bit numbers that depends on the key.
 	ScrambleKey []byte `protobuf:"bytes,6,opt,name=scramble_key,json=scrambleKey,proto3" json:"scramble_key,omitempty"`
 	// Present if the region issues only every step-th suffix: suffix = offset + step * position.
 	Stride        *Stride `protobuf:"bytes,7,opt,name=stride,proto3" json:"stride,omitempty"`

@@ -5162,8 +5162,8 @@ type Classification struct {
 	IssuedPrefix *string `protobuf:"bytes,8,opt,name=issued_prefix,json=issuedPrefix,proto3,oneof" json:"issued_prefix,omitempty"`
 	// The identifier in the space's text form.
 	Text string `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
-	// If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
-	// know whether such an identifier was issued, and issued is false.
+	// If status is MEMBER: whether the suffix is outside the region's stride (Policy.stride). Another generator may have
+	// issued the identifier, or the region itself before it got this stride. The daemon does not know, and issued is false.
 	Others        bool `protobuf:"varint,10,opt,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -79,7 +79,7 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     match (args.table_unchanged, restore.sealed) {
         (true, _) => println!("tables: unchanged, because of --table-unchanged"),
         (false, sealed) => println!(
-            "tables: {} sealed. Repeat every create, split, subdivide, expand, shrink and delegate since the \
+            "tables: {} sealed. Repeat every create, split, subdivide, expand, shrink, delegate and change of a step since the \
              backup. For every region that was created or moved with --next, set a number above all in use (kent region set NAME --space SPACE --next N). Then \
              unseal the regions (kent region unseal NAME --space SPACE). If there were no such edits, pass --table-unchanged",
             counted_be(sealed, "region")

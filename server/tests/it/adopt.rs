@@ -17,6 +17,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use kent_proto::v1::{Encoding, GetStatusRequest, RaiseFloorsRequest, RaisedFloor, raise_floors_request::Floor};
 use kent_test_etcd::Etcd;
 use tempfile::TempDir;
@@ -89,6 +93,26 @@ impl Postgres {
         let (client, connection) = self.config.connect(NoTls).await.expect("PostgreSQL answers");
         Handle::current().spawn(connection);
         client
+    }
+}
+
+impl Postgres {
+    /// Creates the sequence `orders`. Returns a connection, and a function that takes the next number for a worker, each
+    /// over a connection of its own, which caches numbers.
+    async fn sequence(&self) -> (Client, impl Fn(usize) -> BoxFuture<'static, u128> + Clone + Send + use<>) {
+        let admin = self.connect().await;
+        admin.batch_execute("CREATE SEQUENCE orders CACHE 20").await.expect("a sequence");
+        let clients = Arc::new(join_all((0..WORKERS).map(|_| self.connect())).await);
+        let next = move |worker: usize| {
+            let clients = clients.clone();
+            async move {
+                let row =
+                    clients[worker].query_one("SELECT nextval('orders')", &[]).await.expect("the sequence goes on");
+                u128::try_from(row.get::<_, i64>(0)).expect("positive")
+            }
+            .boxed()
+        };
+        (admin, next)
     }
 }
 
@@ -182,22 +206,11 @@ impl Service {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_service_moves_from_a_postgresql_sequence_under_load() {
     let postgres = Postgres::start().await;
-    let clients =
-        [postgres.connect().await, postgres.connect().await, postgres.connect().await, postgres.connect().await];
-    let clients = Arc::new(clients);
-    let admin = postgres.connect().await;
-    admin.batch_execute("CREATE SEQUENCE orders CACHE 20").await.expect("a sequence");
+    let (admin, old) = postgres.sequence().await;
     let operator = Operator::new();
     operator.kent("space create orders --bits 63");
     operator.kent("region create ids --space orders --prefix 0 --suffix 40");
     let source = "region:ids@orders";
-    let old = move |worker: usize| {
-        let clients = clients.clone();
-        async move {
-            let row = clients[worker].query_one("SELECT nextval('orders')", &[]).await.expect("the sequence goes on");
-            u128::try_from(row.get::<_, i64>(0)).expect("positive")
-        }
-    };
     let service = Arc::new(Service::default());
     let adopt = async {
         // The old sequence gets a limit, and Kent continues above it.
@@ -223,25 +236,10 @@ async fn ok_a_service_moves_from_a_postgresql_sequence_under_load() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_postgresql_sequence_goes_on_beside_kent_with_a_step() {
     let postgres = Postgres::start().await;
-    let clients =
-        [postgres.connect().await, postgres.connect().await, postgres.connect().await, postgres.connect().await];
-    let clients = Arc::new(clients);
-    let admin = postgres.connect().await;
-    admin.batch_execute("CREATE SEQUENCE orders CACHE 20").await.expect("a sequence");
+    let (admin, old) = postgres.sequence().await;
     let operator = Operator::new();
     operator.kent("space create orders --bits 63");
     operator.kent("region create ids --space orders --prefix 0 --suffix 40");
-    let old = {
-        let clients = clients.clone();
-        move |worker: usize| {
-            let clients = clients.clone();
-            async move {
-                let row =
-                    clients[worker].query_one("SELECT nextval('orders')", &[]).await.expect("the sequence goes on");
-                u128::try_from(row.get::<_, i64>(0)).expect("positive")
-            }
-        }
-    };
     let service = Arc::new(Service::default());
     let adopt = async {
         // The statements of docs/migrating.md: both continue above a number that no session has cached.

@@ -3,12 +3,12 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use kent_proto::v1::{CreateRegionRequest, Encoding, GetRegionRequest, Policy, Stride, UpdateRegionRequest};
+use kent_proto::v1::{CreateRegionRequest, Encoding, FieldMask, Policy, Stride, UpdateRegionRequest};
 use kent_test_etcd::Etcd;
 use serde_json::json;
 use tokio::{task::JoinSet, time::sleep};
@@ -47,7 +47,7 @@ fn ok_a_region_issues_every_nth_number() {
     );
     // Kent does not know what the other generator has issued.
     let classified = operator.kent("classify 13 14 3001 --space orders");
-    let issued: Vec<bool> = classified.lines().skip(1).map(|line| line.contains("another generator")).collect();
+    let issued: Vec<bool> = classified.lines().skip(1).map(|line| line.contains("not known")).collect();
     assert_eq!(issued, [false, true, false], "{classified}");
     assert_eq!(operator.json("classify 14 --space orders")["issued"], json!(null));
     let history = operator.kent("region history ids --space orders");
@@ -64,16 +64,44 @@ fn err_the_numbers_of_another_generator_need_a_floor() {
     assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([0, 2]));
     for change in ["--no-step", "--step 2 --offset 1", "--step 3", "--no-policy"] {
         let refused = operator.refused(&format!("region set ids --space orders {change}"), "BAD_INPUT");
-        assert!(
-            refused.contains("every 2nd number, from 0") && refused.contains("--no-step --next N"),
-            "{change}: {refused}"
-        );
+        assert!(refused.contains("every 2nd number, from 0") && refused.contains("(--next N)"), "{change}: {refused}");
     }
     let undone = operator.refused("region undo ids --space orders", "NOT_UNDONE");
-    assert!(undone.contains("--no-step --next N"), "{undone}");
+    assert!(undone.contains("(--next N)"), "{undone}");
     assert_eq!(operator.kent("alloc region:ids@orders"), lines([4]));
     operator.kent("region set ids --space orders --no-step --next 1_001");
     assert_eq!(operator.kent("alloc region:ids@orders -n 3"), lines([1001, 1002, 1003]));
+}
+
+#[test]
+fn err_no_edit_frees_numbers_that_another_generator_may_have_issued() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --step 2");
+    for edit in ["region shrink ids --by 1", "region delegate ids", "region delete ids --yes"] {
+        let refused = operator.refused(&format!("{edit} --space orders"), "USE_UNKNOWN");
+        assert!(refused.contains("kent region set ids --space orders --no-step --next N"), "{edit}: {refused}");
+    }
+    let narrower = "region subdivide ids --by 1 --new heir:10:0 --abstract";
+    operator.refused(&format!("{narrower} --space orders"), "USE_UNKNOWN");
+    operator.kent("region set ids --space orders --no-step --next 0");
+    operator.kent("region shrink ids --by 1 --space orders");
+    operator.kent("region set ids --space orders --step 2");
+    operator.kent("region delete ids --unused --yes --space orders");
+}
+
+/// The pace allows 1,024,000 numbers in a burst, which 20 identifiers exceed.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_the_pace_counts_all_numbers() {
+    let operator = Operator::new();
+    for (region, suffix) in [("wide", 40), ("narrow", 20)] {
+        operator.kent(&format!("region create {region} --suffix {suffix} --pace 1000"));
+        operator.kent(&format!("region set {region} --step 65535 --auto-expand 80:2"));
+    }
+    let refused = draw(&operator.daemon, "region:wide", 20).await.expect_err("never allowed");
+    assert!(refused.message().contains("region:wide, where each identifier counts as 65535,"), "{refused}");
+    // A region does not expand for a request that is never granted.
+    draw(&operator.daemon, "region:narrow", 20).await.expect_err("never allowed");
+    assert_eq!(operator.json("region show narrow")["suffix_bits"], json!(20));
 }
 
 #[test]
@@ -115,21 +143,16 @@ fn err_a_full_region_counts_steps() {
 async fn ok_a_step_holds_over_crashes() {
     let data = data_dir();
     let mut seen = Ledger::default();
+    let sources = [("chunked", "00", 0), ("strict", "01", 1 << 62)];
     for round in 0..6 {
         let daemon = Daemon::start(data.path());
-        if round == 0 {
-            for (region, strict) in [("chunked", false), ("strict", true)] {
-                daemon.regions().create_region(create(region)).await.expect("created");
-                step(&daemon, region, 5, 2, strict).await;
+        for (region, prefix, base) in sources {
+            if round == 0 {
+                let create = CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region) };
+                daemon.regions().create_region(create).await.expect("created");
+                step(&daemon, region, 5, 2, region == "strict").await;
             }
-        }
-        let base = async |region: &str| {
-            let region = GetRegionRequest { name: name(region) };
-            let prefix = daemon.regions().get_region(region).await.expect("there").into_inner().prefix;
-            u128::from_str_radix(&prefix, 2).unwrap_or_default() << (64 - prefix.len())
-        };
-        for region in ["chunked", "strict"] {
-            let (source, base) = (format!("region:{region}"), base(region).await);
+            let source = format!("region:{region}");
             for encoding in [Encoding::Lease, Encoding::Packed] {
                 let reply = daemon.allocator().allocate(request(&source, 700, encoding)).await.expect("granted");
                 let ids = identifiers(reply.get_ref());
@@ -166,40 +189,33 @@ fn ok_a_strict_region_repeats_an_answer_from_before_a_step() {
     operator.refused("alloc region:ids@orders -n 6 --request-id two", "BAD_INPUT");
 }
 
+/// Two replicas on one store, and the region `c`, whose identifiers are its numbers.
+async fn pair(etcd: &Etcd) -> [Arc<Daemon>; 2] {
+    let address = etcd.address("kent");
+    let replicas = [(); 2].map(|()| Arc::new(replica(&address, 60)));
+    let wide = CreateRegionRequest { prefix: Some("0".to_owned()), suffix_bits: Some(60), ..create("c") };
+    replicas[0].regions().create_region(wide).await.expect("created");
+    eventually("the region is seen", async || draw(&replicas[1], "region:c", 1).await.is_ok()).await;
+    replicas
+}
+
 /// While two replicas grant, a region gets a step. After the answer, no replica issues a number of the other generator.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_no_replica_issues_anothers_number_after_the_answer() {
     let etcd = Etcd::start(1);
-    let address = etcd.address("kent");
-    let replicas = [(); 2].map(|()| Arc::new(replica(&address, 60)));
-    let wide = CreateRegionRequest { suffix_bits: Some(40), ..create("c") };
-    replicas[0].regions().create_region(wide).await.expect("created");
-    let get = |daemon: &Daemon| {
-        let mut regions = daemon.regions();
-        async move { regions.get_region(GetRegionRequest { name: name("c") }).await }
-    };
-    for daemon in &replicas {
-        eventually("the region is seen", async || get(daemon).await.is_ok()).await;
-    }
-    let prefix = get(&replicas[0]).await.expect("there").into_inner().prefix;
-    let base = u128::from_str_radix(&prefix, 2).unwrap_or_default() << (64 - prefix.len());
+    let replicas = pair(&etcd).await;
     let (is_stepped, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let mut tasks = JoinSet::new();
     for daemon in &replicas {
         let (daemon, is_stepped, ends) = (daemon.clone(), is_stepped.clone(), ends.clone());
         tasks.spawn(async move {
-            let (mut ids, mut others, mut stepped) = (Vec::new(), 0, 0);
+            let (mut before, mut after) = (Vec::new(), Vec::new());
             while !ends.load(Relaxed) {
-                let is_after = is_stepped.load(Relaxed);
-                let granted = draw(&daemon, "region:c", 3).await.expect("granted");
-                if is_after {
-                    stepped += granted.len();
-                    others += granted.iter().filter(|id| (*id - base) % 2 == 0).count();
-                }
-                ids.extend(granted);
+                let ids = if is_stepped.load(Relaxed) { &mut after } else { &mut before };
+                ids.extend(draw(&daemon, "region:c", 3).await.expect("granted"));
                 sleep(Duration::from_millis(1)).await;
             }
-            (ids, others, stepped)
+            (before, after)
         });
     }
     sleep(Duration::from_millis(300)).await;
@@ -209,12 +225,65 @@ async fn ok_no_replica_issues_anothers_number_after_the_answer() {
     ends.store(true, Relaxed);
     let mut ledger = Ledger::default();
     while let Some(task) = tasks.join_next().await {
-        let (ids, others, stepped) = task.expect("no task panics");
-        ledger.record("region:c", ids);
-        assert_eq!(others, 0, "numbers of the other generator, of {stepped}");
-        assert!(stepped > 50, "too few grants to show anything: {stepped}");
+        let (before, after) = task.expect("no task panics");
+        assert!(after.iter().all(|id| id % 2 == 1), "a number of the other generator");
+        assert!(after.len() > 50, "too few grants to show anything: {}", after.len());
+        ledger.record("region:c", before);
+        ledger.record("region:c", after);
     }
 }
+
+/// A region gets a step and loses it again and again, while clients take identifiers from another replica. When the step
+/// ends, that replica has a chunk, which holds numbers of the other generator.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_no_replica_issues_anothers_number_when_a_step_ends() {
+    let etcd = Etcd::start(1);
+    let replicas = pair(&etcd).await;
+    // The first number that is not the other generator's, and the numbers that were granted too early.
+    let (floor, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let (daemon, floor, ends) = (replicas[1].clone(), floor.clone(), ends.clone());
+        tasks.spawn(async move {
+            let (mut ids, mut others) = (Vec::new(), Vec::new());
+            while !ends.load(Relaxed) {
+                let below = floor.load(Relaxed);
+                let granted = draw(&daemon, "region:c", 1).await.expect("granted");
+                others.extend(granted.iter().copied().filter(|id| id % 2 == 0 && *id < below.into()));
+                ids.extend(granted);
+            }
+            (ids, others)
+        });
+    }
+    let update = async |stride: Option<Stride>, next: u64| {
+        let policy = Some(Policy { stride, ..Policy::default() });
+        let policy_mask = Some(FieldMask { paths: vec!["stride".to_owned()] });
+        let next = Some(u128::from(next).into());
+        let update =
+            UpdateRegionRequest { name: name("c"), policy, policy_mask, next, ..UpdateRegionRequest::default() };
+        let made = replicas[0].regions().update_region(update).await.expect("an edit").into_inner();
+        sleep(Duration::from_millis(made.effective_within_ms)).await;
+    };
+    for round in 1..=STEPS {
+        let next = round << 40;
+        update(Some(Stride { step: 2, offset: 1 }), 0).await;
+        // From now on, an even number below `next` belongs to the other generator.
+        floor.store(next, Relaxed);
+        sleep(Duration::from_millis(5)).await;
+        update(None, next).await;
+        floor.store(0, Relaxed);
+    }
+    ends.store(true, Relaxed);
+    let mut ledger = Ledger::default();
+    while let Some(task) = tasks.join_next().await {
+        let (ids, others) = task.expect("no task panics");
+        ledger.record("region:c", ids);
+        assert_eq!(others, [0; 0], "numbers of the other generator");
+    }
+}
+
+/// The number of times that a step begins and ends.
+const STEPS: u64 = 200;
 
 #[test]
 fn ok_a_step_moves_with_an_export() {

@@ -17,13 +17,14 @@ use tracing::{debug, info, warn};
 use super::{
     Limits, action, check_max, integers,
     outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed},
+    refused::{exhausted, paced, refused, unsure},
 };
 use crate::{
     audit::{self, By, Event},
     auth::Caller,
     budgets::{Account, Charge},
     cluster::Cluster,
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, burst},
+    error::{AllocateError, EditError, burst},
     host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
@@ -42,7 +43,6 @@ use crate::{
     tables::{
         directory::Directory,
         edits::EditCommand,
-        permitted::is_nameable,
         space::{RegionFacts, Space},
     },
 };
@@ -183,7 +183,7 @@ impl RegionGrants {
             };
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request.request_id.is_empty();
-            let first = if is_cut { cell.cut(facts.stride.span(request.count.get()), limit) } else { None };
+            let first = if is_cut { cell.cut(facts.stride().span(request.count.get()), limit) } else { None };
             Ok::<_, AllocateError>(Ok(Ok((Cut { facts, cell, first }, charge))))
         });
         cut?.map_err(|reason| refused(space, region.to_owned(), reason, caller))
@@ -241,7 +241,8 @@ impl RegionGrants {
         let due = space.read(|table| {
             let region = table.get(number)?;
             // A request above the burst is never granted.
-            let is_due = region.expansion_due(count.get()).is_some() && u128::from(count.get()) <= burst(region.pace);
+            let is_due = region.expansion_due(count.get()).is_some()
+                && region.policy.stride.span(count.get()) <= burst(region.pace);
             is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
@@ -465,7 +466,7 @@ impl RegionGrants {
             strict::Granted::Refused(refusal) => Err(match refusal {
                 StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, request.count),
                 StrictRefusal::TooFast(refused) => {
-                    AllocateError::too_fast(subject(space, region), facts.pace, request.count, refused)
+                    AllocateError::too_fast(paced(space, region, &facts), facts.pace, request.count, refused)
                 }
                 StrictRefusal::Unsure => unsure(space, region),
                 StrictRefusal::Reused { count } => AllocateError::Reused { count },
@@ -548,7 +549,7 @@ impl RegionGrants {
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
         // An edit may have set a cap below the end of the chunk before this daemon knew that the chunk was durable.
         space.give_back_forbidden_of(&*self.store, number, &cell).await;
-        if cell.with(|counter| counter.left()) >= facts.stride.span(count.get()) {
+        if cell.with(|counter| counter.left()) >= facts.stride().span(count.get()) {
             return Ok(());
         }
         let record = record(&space, &facts);
@@ -575,9 +576,12 @@ impl RegionGrants {
                 }
                 Err(exhausted(&space, &space.region_name(number), &facts, reserved, count))
             }
-            Attempt::Refused(CounterRefusal::TooFast(refused)) => {
-                Err(AllocateError::too_fast(subject(&space, &space.region_name(number)), facts.pace, count, refused))
-            }
+            Attempt::Refused(CounterRefusal::TooFast(refused)) => Err(AllocateError::too_fast(
+                paced(&space, &space.region_name(number), &facts),
+                facts.pace,
+                count,
+                refused,
+            )),
             Attempt::Unsure => Err(unsure(&space, &space.region_name(number))),
         }
     }
@@ -614,7 +618,7 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
         first: Position::ZERO,
         capacity: facts.capacity,
         pace: facts.pace,
-        stride: facts.stride,
+        stride: facts.stride(),
         is_of_table: true,
     }
 }
@@ -645,29 +649,6 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error for a region that does not exist or does not grant suffixes. The error does not name other regions that
-/// the caller may not know. The function locks tables to look up names, so the caller must not hold a table's lock.
-fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
-    let name = space.name();
-    match reason {
-        None => NoSuchRegion { space: name, region }.into(),
-        Some(NotGranting::Closed) => {
-            let heir = space.read(|table| table.heir(table.named(&region).ok()?).cloned());
-            let heir = heir.filter(|heir| is_nameable(space, caller, heir)).map(|heir| heir.name.clone());
-            AllocateError::Closed { space: name, region, heir }
-        }
-        Some(NotGranting::Delegated) => AllocateError::Delegated { space: name, region },
-        Some(NotGranting::External) => AllocateError::External { space: name, region },
-        Some(NotGranting::Sealed(seal)) => {
-            let by = match space.find_seal(seal) {
-                Some((outer, by)) => is_nameable(outer, caller, &by).then(|| (by.name, outer.name())),
-                None => Some((region.clone(), name.clone())),
-            };
-            AllocateError::Sealed { space: name, region, by }
-        }
-    }
-}
-
 /// The state of a region when suffixes were cut off its chunk.
 struct Cut {
     facts: RegionFacts,
@@ -682,28 +663,4 @@ type TooSmall = (Arc<Account>, Option<RegionNumber>);
 /// The lowest suffix that the region may issue next, as far as this daemon knows.
 fn next_known(facts: &RegionFacts, cell: &Cell) -> u128 {
     facts.reserved.get().map_or(u128::MAX, |reserved| reserved.saturating_sub(cell.with(|counter| counter.left())))
-}
-
-/// Formats a region as a source.
-fn subject(space: &Space, region: &str) -> String {
-    Source::Region { name: region.to_owned(), space: space.name() }.to_string()
-}
-
-fn unsure(space: &Space, region: &str) -> AllocateError {
-    AllocateError::Unsure { subject: subject(space, region), region: Some((region.to_owned(), space.name())) }
-}
-
-fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {
-    AllocateError::Exhausted(Box::new(Exhausted {
-        space: space.name(),
-        region: region.to_owned(),
-        capacity: facts.limit,
-        is_capped: facts.is_capped,
-        reserved: reserved.get(),
-        requested: count.get(),
-        wanted: count.get(),
-        stride: facts.stride,
-        suffix_bits: facts.constants.suffix_bits,
-        expandable_bits: facts.expandable_bits,
-    }))
 }

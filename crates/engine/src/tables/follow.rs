@@ -97,9 +97,6 @@ impl Directory {
                         return Ok(true);
                     };
                     space.replace(state);
-                    // One of the edits may have declared numbers in our chunks as issued.
-                    let (version, _) = space.versions(RegionNumber(0));
-                    space.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version.get())));
                     return Ok(true);
                 }
             }
@@ -126,13 +123,15 @@ impl Directory {
         });
         // The ID matters only for the latest edit, and only that edit's ID is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
+        if declared {
+            // First, because an edit that ends a step also declares the numbers below which another generator may have
+            // issued. Until the chunk is dropped, no grant may use the new step.
+            plan.changes.iter().for_each(|change| space.drop_chunk(change.number, version));
+        }
         if space.apply(&plan, version, edit).is_err() {
             return Ok(None);
         }
         for change in plan.changes.iter().filter(|change| change.after.is_some()) {
-            if declared {
-                space.drop_chunk(change.number, version);
-            }
             space.refresh_reserved(&*self.store, change.number).await?;
         }
         self.give_back_forbidden(space, &plan).await;

@@ -258,9 +258,11 @@ impl Space {
         self.state_mut().table.set_index(index);
     }
 
-    /// Replaces the table with a table read from the store.
+    /// Replaces the table with a table read from the store. First drops all older chunks, because one of the edits in
+    /// between may have declared their numbers as issued.
     pub(crate) fn replace(&self, state: State) {
-        let revision = state.table.revision();
+        let (revision, version) = (state.table.revision(), state.version.get());
+        self.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version)));
         let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
         // Dropping a large table takes a long time, so it happens outside the lock.

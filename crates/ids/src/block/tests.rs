@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rand_core::TryRng;
 
 use super::*;
-use crate::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride};
+use crate::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride, Suffixes};
 
 /// Reproducible random bits from a seed (splitmix64).
 #[derive(Clone)]

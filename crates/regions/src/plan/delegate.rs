@@ -27,6 +27,7 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     if region.order == Order::External {
         return Err(Refusal::DelegatesExternal { region: name.to_string() });
     }
+    region.check_all_own()?;
     let mut plan = table.draft();
     plan.delegated.push(region.number);
     plan.change(region, Region { delegated: true, ..region.clone() });

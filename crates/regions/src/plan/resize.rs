@@ -29,6 +29,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     if region.issued == Count::ZERO {
         region.check_use_known()?;
     }
+    region.check_all_own()?;
     let most = region.suffix.saturating_sub(region.issued.bits());
     let Some(suffix) = region.suffix.checked_sub(by) else {
         return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by, most });

@@ -9,7 +9,6 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{Change, CounterMove, Plan, import::around, lengthened};
 use crate::{
-    attributes::Order,
     count::Count,
     prefix::Prefix,
     refusal::Refusal,
@@ -129,9 +128,7 @@ impl<'t> Reversal<'t> {
             }
             // Unlike the check above, this check includes the heir, whose suffixes may be wider than those of its
             // parent.
-            if region.order == Order::External {
-                return Err(Refusal::UseUnknown { region: region.name.clone() });
-            }
+            region.check_use_known()?;
         }
         Ok(())
     }

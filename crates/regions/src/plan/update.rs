@@ -173,6 +173,37 @@ mod tests {
     }
 
     #[test]
+    fn err_no_edit_frees_the_numbers_of_another_generator() {
+        let mut table = table();
+        let name = || "open".to_string();
+        let policy = PolicyPatch { stride: Stride::new(2, 1), ..PolicyPatch::default() };
+        let step = Edit::Update { name: name(), patch: Patch { policy, ..Patch::default() } };
+        apply(&mut table, &step);
+        let heir = |suffix| NewRegion {
+            name: "narrow".to_string(),
+            suffix: Some(suffix),
+            extension: "0".parse().ok(),
+            start: Start::default(),
+        };
+        let close =
+            |suffix| Edit::Subdivide { name: name(), by: 1, new_regions: [heir(suffix)].into(), reserve_others: true };
+        for (edit, is_legal) in [
+            (Edit::Shrink { name: name(), by: 1 }, false),
+            (Edit::Delegate { name: name() }, false),
+            (Edit::Delete { name: name(), unused: false }, false),
+            (Edit::Delete { name: name(), unused: true }, true),
+            (Edit::Expand { name: name(), by: 1 }, true),
+            (close(3), false),
+            (close(4), true),
+        ] {
+            match table.plan(&edit) {
+                Ok(_) => assert!(is_legal, "{edit:?}"),
+                Err(refusal) => assert!(!is_legal && refusal.code() == "use-unknown", "{edit:?}: {refusal}"),
+            }
+        }
+    }
+
+    #[test]
     fn err_policies_without_an_effect() {
         let expand = |max_suffix| PolicyPatch {
             auto_expand: Some(Some(AutoExpand { at_percent: 80, by_bits: 1, max_suffix })),

@@ -240,7 +240,7 @@ function Details({ finding }: { finding: Finding }) {
               classification.status === Classification_Status.MEMBER && [
                 "Issued",
                 classification.others ? (
-                  "by another generator, if at all"
+                  "not known: outside the step"
                 ) : classification.issued ? (
                   <Mark kind="good">yes</Mark>
                 ) : (

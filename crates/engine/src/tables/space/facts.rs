@@ -25,8 +25,6 @@ pub struct RegionFacts {
     /// Whether the region grants suffixes.
     pub granting: Result<(), NotGranting>,
     pub chunk: ChunkPolicy,
-    /// Which suffixes are issued.
-    pub(crate) stride: Stride,
     /// Whether the region's policy may expand the region.
     pub(crate) expands: bool,
     /// The number of reserved suffixes, as far as this daemon knows.
@@ -40,6 +38,13 @@ pub struct RegionFacts {
     pub(crate) capacity: Position,
     /// The maximum rate of grants.
     pub(crate) pace: Pace,
+}
+
+impl RegionFacts {
+    /// Which suffixes are issued.
+    pub(crate) const fn stride(&self) -> Stride {
+        self.constants.suffixes.stride()
+    }
 }
 
 /// A table that is locked for reading, and one of its regions.
@@ -157,7 +162,6 @@ impl State {
             version: self.region_version(region.number),
             granting: region.check_granting(self.seal_over(region, around)),
             chunk: region.policy.chunk,
-            stride: region.policy.stride,
             expands: region.policy.auto_expand.is_some(),
             reserved: region.issued,
             expandable_bits: region.expandable_bits(),

@@ -167,9 +167,9 @@ export interface RegionConstants {
    */
   revision: bigint;
   /**
-   * Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's 16-byte key: position 0 has
-   * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
-   * permutation of the m-bit numbers that depends on the key.
+   * Empty in a sequential region: suffix = position, unless the block has a stride. In a scrambled region it is the region's
+   * 16-byte key: position 0 has suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of
+   * c - 2^m under a permutation of the m-bit numbers that depends on the key.
    */
   scrambleKey: Buffer;
   /** Present if the region issues only every step-th suffix: suffix = offset + step * position. */

@@ -1082,8 +1082,8 @@ export interface Classification {
   /** The identifier in the space's text form. */
   text: string;
   /**
-   * If status is MEMBER: whether the region leaves the suffix to another generator (Policy.stride). The daemon does not
-   * know whether such an identifier was issued, and issued is false.
+   * If status is MEMBER: whether the suffix is outside the region's stride (Policy.stride). Another generator may have
+   * issued the identifier, or the region itself before it got this stride. The daemon does not know, and issued is false.
    */
   others: boolean;
 }
