@@ -32,13 +32,15 @@ impl Secure {
         let guarded = Served::kentd_with(kentd, &store("guarded"), &["--auth", "required"])?;
         let token = arena.runtime.block_on(token(&store("guarded"), "bench", CallerLimits::default()))?;
         let with_token = Caller { tls: None, token: Some(token) };
-        let bare = Served::bare_with(&["--cert", &certificate.path, "--key", &certificate.key_path])?;
+        let bare = Served::bare()?;
+        let bare_tls = Served::bare_with(&["--cert", &certificate.path, "--key", &certificate.key_path])?;
         let daemon = Served::kentd_with(kentd, &store("secure"), &certificate.arguments())?;
         let tls = arena.runtime.block_on(certificate.certificates.refresh())?;
         let over_tls = Caller { tls: Some(tls), token: None };
         Ok(Self(vec![
+            ("bare, token", bare, with_token.clone()),
             ("kentd, token", guarded, with_token),
-            ("bare, tls", bare, over_tls.clone()),
+            ("bare, tls", bare_tls, over_tls.clone()),
             ("kentd, tls", daemon, over_tls),
         ]))
     }
