@@ -214,7 +214,7 @@ impl Store for SledStore {
     async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
         let requests = self.requests.as_ref().ok_or(Unavailable::Closed)?.downgrade();
         let reading = Arc::new(Reading { prefix: prefix.clone() });
-        Ok(Box::new(SledPages { requests, reading, next: Next::First, rest: Page::new().into_iter() }))
+        Ok(Box::new(SledPages { requests, reading, next: Next::First, asked: None, rest: Page::new().into_iter() }))
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
@@ -260,6 +260,8 @@ struct SledPages {
     requests: mpsc::WeakSender<Request>,
     reading: Arc<Reading>,
     next: Next,
+    /// The answer of the thread, once it was asked for more records.
+    asked: Option<oneshot::Receiver<Result<Part, ReadError>>>,
     /// What is left of the records that the thread has sent.
     rest: vec::IntoIter<(Key, Versioned)>,
 }
@@ -283,18 +285,47 @@ impl Pages for SledPages {
         if !page.is_empty() {
             return Ok(Some(page));
         }
+        let is_first = matches!(self.next, Next::First);
+        if self.asked.is_none() {
+            let Some((request, answer)) = self.request() else { return Ok(None) };
+            let requests = self.requests.upgrade().ok_or(Unavailable::Closed)?;
+            requests.send(request).await.map_err(|_closed| Unavailable::Closed)?;
+            self.asked = Some(answer);
+        }
+        // The answer stays here until it has arrived, so that dropping this future loses no records.
+        let Some(asked) = &mut self.asked else { return Ok(None) };
+        let answer = asked.await.map_err(|_dropped| Unavailable::from(Unanswered::ThreadEnded));
+        self.asked = None;
+        let Part { page, rest } = answer??;
+        self.next = rest.map_or(Next::End, Next::After);
+        self.rest = page.into_iter();
+        if !is_first {
+            self.ask_ahead();
+        }
+        Ok(Some(self.rest.by_ref().take(PAGE_RECORDS_MAX).collect()))
+    }
+}
+
+impl SledPages {
+    /// Returns a request for the next records and the receiver of its answer; `None` at the end.
+    fn request(&self) -> Option<(Request, oneshot::Receiver<Result<Part, ReadError>>)> {
         let (after, most) = match self.next.clone() {
             Next::First => (None, PAGE_RECORDS_MAX),
             Next::After(key) => (Some(key), AHEAD_RECORDS_MAX),
-            Next::End => return Ok(None),
+            Next::End => return None,
         };
-        let requests = self.requests.upgrade().ok_or(Unavailable::Closed)?;
-        let reading = Arc::clone(&self.reading);
-        let answer = ask(&requests, |reply| Request::Read(Read::Page { reading, after, most, reply })).await;
-        let Part { page, rest } = answer.map_err(Unavailable::from)??;
-        self.next = rest.map_or(Next::End, Next::After);
-        self.rest = page.into_iter();
-        Ok(Some(self.rest.by_ref().take(PAGE_RECORDS_MAX).collect()))
+        let (reply, answer) = oneshot::channel();
+        Some((Request::Read(Read::Page { reading: Arc::clone(&self.reading), after, most, reply }), answer))
+    }
+
+    /// Asks for the next records, so that the thread reads them while the caller works on these. A caller that has read
+    /// two answers will probably read all of them.
+    fn ask_ahead(&mut self) {
+        let Some((request, answer)) = self.request() else { return };
+        // If the queue is full, the next call asks.
+        if self.requests.upgrade().is_some_and(|requests| requests.try_send(request).is_ok()) {
+            self.asked = Some(answer);
+        }
     }
 }
 

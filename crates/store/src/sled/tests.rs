@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc as blocking;
 
+use futures_util::FutureExt;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -17,7 +18,7 @@ use super::record::Meta;
 use super::*;
 use crate::envelope;
 use crate::error::Damage;
-use crate::txn::Version;
+use crate::txn::{TXN_OPERATIONS_MAX, Version};
 
 const A: Key = Key::from_static("a");
 const B: Key = Key::from_static("b");
@@ -151,6 +152,38 @@ async fn a_batch_is_applied_in_order() {
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
     let stats = store.stats();
     assert_eq!((stats.commits, stats.conflicts, stats.flushes), (2, 4, 2));
+}
+
+/// The thread reads ahead for a caller that reads many pages. Overwritten records, and calls that are dropped before
+/// their page has arrived, change nothing.
+#[tokio::test]
+async fn pages_that_are_read_ahead_are_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SledStore::open(options(dir.path())).unwrap();
+    let keys: Vec<Key> = (0..3 * AHEAD_RECORDS_MAX).map(|at| Key::new(format!("k/{at:06}")).unwrap()).collect();
+    let write = async |keys: &[Key], value: &[u8]| {
+        for some in keys.chunks(TXN_OPERATIONS_MAX) {
+            let txn = some.iter().cloned().fold(Txn::new(), |txn, key| txn.put(key, value));
+            store.commit(txn).await.unwrap();
+        }
+    };
+    write(&keys, b"old").await;
+
+    let mut pages = store.pages(&Key::new("k/").unwrap()).await.unwrap();
+    let (mut found, mut dropped) = (Vec::new(), 0);
+    loop {
+        let overwritten = found.len()..keys.len().min(found.len() + TXN_OPERATIONS_MAX);
+        match pages.next().now_or_never() {
+            None => dropped += 1,
+            Some(page) => found.extend(page.unwrap().unwrap_or_default()),
+        }
+        write(&keys[overwritten], b"new").await;
+        let Some(page) = pages.next().await.unwrap() else { break };
+        found.extend(page);
+    }
+    assert!(dropped > 2, "{dropped} calls were dropped");
+    assert!(found.iter().map(|(key, _)| key).eq(&keys), "{} of {} records", found.len(), keys.len());
+    assert!(found.iter().all(|(_, versioned)| versioned.value == b"old"));
 }
 
 #[tokio::test]
