@@ -102,7 +102,13 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
 /// share a commit, so several streams are faster. Temporary refusals are retried.
 async fn fill_strict(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
-    let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();
+    let region = client
+        .connect()
+        .await?
+        .regions()
+        .get_region(GetRegionRequest { name, ..GetRegionRequest::default() })
+        .await?
+        .into_inner();
     let mut missing = grants.saturating_sub(region.reserved.parse()?);
     while missing > 0 {
         let mut streams = JoinSet::new();

@@ -29,7 +29,11 @@ const BATCH: usize = 60;
 const REGION_FLOORS: usize = 4;
 
 pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let bad = |problem: String| Failure::Usage(format!("{}: {problem}", args.file));
+    if args.file == STANDARD_INPUT && !args.yes && !args.dry_run {
+        return Err(unconfirmed());
+    }
+    let name = if args.file == STANDARD_INPUT { "standard input" } else { &args.file };
+    let bad = |problem: String| Failure::Usage(format!("{name}: {problem}"));
     let floors = floors::parse(&text(&args.file)?).map_err(|error| bad(error.to_string()))?;
     let adoption = Adoption { daemon, reason: &args.reason };
     let (planned, _) = adoption.raise(&floors, true, &ProgressBar::hidden()).await?;
@@ -38,6 +42,7 @@ pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Res
         out.text(&text)?;
         out.flush()?;
     }
+    warn_of_full(&planned, out.is_json());
     let changing = planned.iter().filter(|raised| raised.changed).count();
     if args.dry_run {
         return conclude(&planned, true, out);
@@ -67,9 +72,20 @@ pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Res
     conclude(&raised, false, out)
 }
 
+/// Warns of sources that can issue nothing after their floors are raised: such a floor is probably wrong, for example a
+/// time instead of a number.
+fn warn_of_full(planned: &[Raised], is_json: bool) {
+    for raised in planned.iter().filter(|raised| raised.changed && raised.left == Some(0)) {
+        notice::warn(&format!("{} can issue nothing above this floor", raised.source), is_json);
+    }
+}
+
+/// The name of standard input as a file.
+const STANDARD_INPUT: &str = "-";
+
 fn text(file: &str) -> Result<String, Failure> {
     match file {
-        "-" => {
+        STANDARD_INPUT => {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
@@ -81,14 +97,16 @@ fn text(file: &str) -> Result<String, Failure> {
 
 fn ask(changing: usize) -> Result<(), Failure> {
     if !confirm::is_possible() {
-        return Err(Failure::Usage(
-            "add --yes to raise the floors, or --dry-run to see what they would skip".to_owned(),
-        ));
+        return Err(unconfirmed());
     }
     match confirm::ask(&format!("Floors cannot be lowered again. Raise {}?", number::counted(changing, "source")))? {
         true => Ok(()),
         false => Err(Failure::NotConfirmed),
     }
+}
+
+fn unconfirmed() -> Failure {
+    Failure::Usage("add --yes to raise the floors, or --dry-run to see what they would skip".to_owned())
 }
 
 /// What a floor changes.
@@ -102,9 +120,17 @@ struct Raised {
     after: String,
     /// Whether the source was below the floor.
     changed: bool,
+    /// How many numbers a counter can issue from now on. `None` for a time-based source.
+    left: Option<u128>,
 }
 
 impl Raised {
+    /// Whether the source is a series of which no number was ever issued. It may be a typing error, because a series need
+    /// not be created.
+    fn is_new(&self) -> bool {
+        self.before.is_some_and(|before| before <= 1) && matches!(self.source.parse(), Ok(Source::Series(_)))
+    }
+
     /// The number of identifiers that are skipped; `None` for a time-based source.
     fn skipped(&self) -> Option<u128> {
         self.after.parse::<u128>().ok().zip(self.before).map(|(after, before)| after.saturating_sub(before))
@@ -146,7 +172,7 @@ impl Adoption<'_> {
             for (floor, answer) in batch.iter().zip(answer.floors) {
                 let (before, text) = (answer.before.parse().ok(), floor.text.clone());
                 let (source, after, changed) = (answer.source, answer.after, answer.changed);
-                raised.push(Raised { source, floor: text, before, after, changed });
+                raised.push(Raised { source, floor: text, before, after, changed, left: answer.left.parse().ok() });
                 bar.inc(1);
             }
         }
@@ -177,7 +203,11 @@ fn table(all: &[Raised]) -> Table {
             Some(skipped) => number::grouped(skipped),
             None => "-".to_owned(),
         };
-        let before = raised.before.map_or_else(|| "-".to_owned(), number::grouped);
+        let before = match raised.before {
+            Some(_) if raised.is_new() => "new".to_owned(),
+            Some(before) => number::grouped(before),
+            None => "-".to_owned(),
+        };
         let after = match raised.before {
             Some(_) => number::grouped(&raised.after),
             None => raised.after.clone(),
@@ -203,6 +233,7 @@ fn conclude(all: &[Raised], dry_run: bool, out: &mut Out) -> Result<(), Failure>
                 "after": raised.after,
                 "changed": raised.changed,
                 "skipped": raised.skipped().map(|skipped| skipped.to_string()),
+                "left": raised.left.map(|left| left.to_string()),
                 "dry_run": dry_run,
             }))
         });
@@ -218,6 +249,27 @@ fn conclude(all: &[Raised], dry_run: bool, out: &mut Out) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Palette;
+
+    #[test]
+    fn ok_a_series_without_numbers_is_marked_as_new() {
+        let raised = |source: &str, before| Raised {
+            source: source.to_owned(),
+            floor: "5".to_owned(),
+            before,
+            after: "6".to_owned(),
+            changed: true,
+            left: Some(9),
+        };
+        let all = [raised("serial:GBP", Some(1)), raised("serial:EUR", Some(2)), raised("region:a", Some(0))];
+        assert_eq!(
+            table(&all).render(Palette::PLAIN),
+            "SOURCE      FLOOR  BEFORE  AFTER  SKIPPED\n\
+             serial:GBP      5     new      6        5\n\
+             serial:EUR      5       2      6        4\n\
+             region:a        5       0      6        6\n"
+        );
+    }
 
     #[test]
     fn ok_each_batch_fits_one_commit_and_none_is_lost() {

@@ -53,7 +53,10 @@ use self::{
     request::REQUEST_HELP,
     space::SPACE_HELP,
     table::TABLE_HELP,
-    value::{parse_count, parse_duration, parse_request_id, parse_revision_or_0, parse_source, parse_timestamp_width},
+    value::{
+        parse_count, parse_duration, parse_request_id, parse_revision_or_0, parse_source, parse_tag,
+        parse_timestamp_width,
+    },
 };
 use crate::connect::{Credentials, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
 use crate::failure::Failure;
@@ -82,7 +85,9 @@ Examples:
 
 Exit codes: 0 success; 1 the daemon refused the request or did not answer; 2 bad usage; 130 interrupted.";
 
+// With a heading of its own, these options come after those of each command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Print one JSON object per line. Errors on standard error are JSON objects, too.
     #[arg(long, global = true)]
@@ -314,7 +319,7 @@ pub(crate) struct AllocArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
     /// The value of the field shard or tag, for a layout with such a field.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_tag, allow_negative_numbers = true)]
     pub(crate) tag: Option<u64>,
 }
 

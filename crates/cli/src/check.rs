@@ -61,7 +61,7 @@ pub(crate) fn run(
     let FloorFile { floors, skipped } = file.unwrap_or_default();
     skipped.iter().for_each(|skipped| notice::warn(skipped, out.is_json()));
     let bar = bar(sizes.into_iter().sum());
-    runtime.spawn(end_on_ctrl_c(bar.clone()));
+    runtime.spawn(end_on_ctrl_c(bar.clone(), out.is_json()));
     let mut check = Check {
         reading: &reading,
         distinct: Counter::new(args),
@@ -82,7 +82,12 @@ pub(crate) fn run(
         let namespace = namespaces.get(usize::from(record.namespace())).copied().unwrap_or_default();
         reading.text(namespace, record.value())
     };
+    if report.is_empty() {
+        notice::warn("there is no identifier in the input", out.is_json());
+    }
     report.print(&text, out)?;
+    // An error here says more than the exit code, so it comes first.
+    out.flush()?;
     if is_ok { Ok(()) } else { Err(Failure::Unwell) }
 }
 
@@ -226,9 +231,10 @@ fn spill_failed(error: &io::Error, args: &CheckArgs) -> Failure {
 }
 
 /// Ends the process after Ctrl-C. Temporary files have no names, so none is left.
-async fn end_on_ctrl_c(bar: ProgressBar) {
+async fn end_on_ctrl_c(bar: ProgressBar, is_json: bool) {
     if tokio::signal::ctrl_c().await.is_ok() {
         bar.finish_and_clear();
+        notice::warn("interrupted: the check is not complete", is_json);
         process::exit(INTERRUPTED);
     }
 }
@@ -247,7 +253,7 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
 fn start_merge(bar: &ProgressBar, records: u64) {
     bar.set_length(records);
     bar.reset();
-    set_style(bar, "{bar:40} {pos} of {len} sorted, {eta} to go");
+    set_style(bar, "{bar:40} {human_pos} of {human_len} sorted, {eta} to go");
 }
 
 fn set_style(bar: &ProgressBar, template: &str) {

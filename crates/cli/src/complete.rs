@@ -18,7 +18,10 @@ use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
 use kent_access::Action;
 use kent_client::tonic::{Request, Status};
 use kent_client::{Client, Daemon};
-use kent_ids::{DEFAULT_SPACE, Format, layout::Preset};
+use kent_ids::{
+    DEFAULT_SPACE, Format,
+    layout::{Digits, Preset},
+};
 use kent_proto::v1::{ListLayoutsRequest, ListRegionsRequest, ListSeriesRequest, ListSpacesRequest};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -135,6 +138,8 @@ enum Named {
     Series,
     Layout,
     Preset,
+    /// The text form of a layout.
+    Spelling,
     /// A format in which to read identifiers.
     Format,
     Source,
@@ -162,6 +167,7 @@ impl Named {
             ("layout", _, "name") => Some(Self::Layout),
             (_, "inspect" | "check", "format") => Some(Self::Format),
             ("layout", _, "preset") => Some(Self::Preset),
+            ("layout", _, "text") => Some(Self::Spelling),
             ("token", _, "id" | "ids") => Some(Self::Token),
             ("role", _, "name") | (_, _, "roles") => Some(Self::Role),
             ("budget", _, "holder") => Some(Self::Holder),
@@ -256,6 +262,7 @@ impl Names<'_> {
         let constants: Vec<String> = match (named, self.typed.split_once(':')) {
             (Named::Source, _) => formats().collect(),
             (Named::Preset, _) => Preset::all().map(|preset| preset.name.to_owned()).collect(),
+            (Named::Spelling, _) => Digits::ALL.map(|digits| digits.to_string()).to_vec(),
             (Named::Format, _) => kent_codec::formats().map(str::to_owned).collect(),
             (Named::Permission, None) => Action::ALL.iter().map(|action| format!("{action}:")).collect(),
             (Named::Permission, Some((action, _))) => {
@@ -306,7 +313,7 @@ impl Names<'_> {
             Named::Request => return self.add_all(request::ids(space, &daemon).await.ok()?),
             Named::Role => return self.add_all(access::role_names(&daemon).await.ok()?),
             Named::Permission => self.add_resources(&daemon).await,
-            Named::Context | Named::Preset => Ok(()),
+            Named::Context | Named::Preset | Named::Spelling => Ok(()),
         }
         .ok()
     }
@@ -383,6 +390,7 @@ mod tests {
             ("layout", "show", "name", Some(Named::Layout)),
             ("layout", "create", "name", None),
             ("layout", "create", "preset", Some(Named::Preset)),
+            ("layout", "create", "text", Some(Named::Spelling)),
             ("context", "use", "name", Some(Named::Context)),
             ("token", "revoke", "ids", Some(Named::Token)),
             ("token", "rotate", "id", Some(Named::Token)),

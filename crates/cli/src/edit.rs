@@ -129,7 +129,25 @@ pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> R
         );
         daemon.regions().split_region(message).await
     };
-    write_with_chosen(&make(&args.edit, call, out).await?, &args.new_regions, out)
+    write_divided(&make(&args.edit, call, out).await?, &args.new_regions, out)
+}
+
+/// Like [`write_with_chosen`], but also warns if another generator could issue identifiers of the new regions.
+fn write_divided(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
+    write_with_chosen(response, new_regions, out)?;
+    if let Some(warning) = response.region.as_ref().and_then(divided_warning) {
+        notice::warn(&warning, out.is_json());
+    }
+    Ok(())
+}
+
+/// Returns a warning about a region that leaves numbers to another generator, after other regions got a part of its zone.
+fn divided_warning(region: &Region) -> Option<String> {
+    region.policy.as_ref()?.stride?;
+    let (name, end) = (names::short(&region.name), number::power_of_two(&region.capacity));
+    Some(format!(
+        "the other generator of {name} must stay below {end}: its numbers from {end} on may be identifiers of other regions now"
+    ))
 }
 
 pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -145,7 +163,7 @@ pub(crate) async fn subdivide(args: &SubdivideArgs, daemon: &Daemon, out: &mut O
         );
         daemon.regions().add_subregions(message).await
     };
-    write_with_chosen(&make(&args.edit, call, out).await?, &args.new_regions, out)
+    write_divided(&make(&args.edit, call, out).await?, &args.new_regions, out)
 }
 
 pub(crate) async fn delegate(args: &NamedArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -517,6 +535,15 @@ mod tests {
                 assert!(message.contains(part), "{message}");
             }
         }
+    }
+
+    #[test]
+    fn ok_a_division_beside_another_generator_is_warned_of() {
+        let plain = region("r", "", "0", 5, Kind::Partial);
+        assert_eq!(divided_warning(&plain), None);
+        let policy = Policy { stride: Some(Stride { step: 2, offset: 1 }), ..Policy::default() };
+        let warning = divided_warning(&Region { policy: Some(policy), ..plain }).expect("a warning");
+        assert!(warning.starts_with("the other generator of r must stay below 2^10: "), "{warning}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Floor {
 pub(crate) enum BadFloors {
     #[error("line {line}: {problem}; a line has the form {{\"source\": \"region:orders\", \"floor\": 4711}}")]
     Malformed { line: usize, problem: String },
+    #[error("line {line}: the floor of {name} is a JSON number; write it as a string, in quotation marks")]
+    NotText { line: usize, name: String },
     #[error("line {line}: {error}")]
     BadSource { line: usize, error: SourceError },
     #[error("lines {first} and {second} both have a floor for {name}")]
@@ -55,16 +57,20 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Floor>, BadFloors> {
         if !line.trim_start().starts_with('{') {
             return Err(malformed("the line is not a JSON object".to_owned()));
         }
-        let Line { source, floor } = serde_json::from_str(line).map_err(|error| malformed(error.to_string()))?;
+        let Line { source, floor } = serde_json::from_str(line).map_err(|error| malformed(problem_of(&error)))?;
         let source: Source = source.parse().map_err(|error| BadFloors::BadSource { line: number, error })?;
         if floor.is_number() && matches!(source, Source::Format(_) | Source::Layout(_)) {
-            return Err(malformed(format!("the floor of {source} is a JSON number: write the identifier as a string")));
+            return Err(BadFloors::NotText { line: number, name: source.to_string() });
         }
         let text = match floor {
             Value::String(text) => text,
             // Numbers keep all their digits, because serde_json does not convert them.
             Value::Number(number) if number.as_str().bytes().all(|digit| digit.is_ascii_digit()) => number.to_string(),
-            other => return Err(malformed(format!("the floor is {other}, but must be a whole number or a string"))),
+            other => {
+                return Err(malformed(format!(
+                    "the floor is {other}, but must be a whole number from 0 on, or a string"
+                )));
+            }
         };
         if let Some(first) = lines.insert(source.to_string(), number) {
             return Err(BadFloors::Twice { first, second: number, name: source.to_string() });
@@ -72,6 +78,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Floor>, BadFloors> {
         floors.push(Floor { line: number, source, text });
     }
     if floors.is_empty() { Err(BadFloors::Empty) } else { Ok(floors) }
+}
+
+/// Describes an error of JSON by its column only, because the caller names the line.
+fn problem_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&end) {
+        Some(problem) => format!("column {}: {problem}", error.column()),
+        None => text,
+    }
 }
 
 #[cfg(test)]
@@ -99,17 +115,16 @@ mod tests {
             ),
             (
                 "\u{feff}{\"source\": \"xid\", \"floor\": 15}",
-                "line 1: the floor of xid is a JSON number: write the identifier as a string; a line has the form {\"source\": \
-                 \"region:orders\", \"floor\": 4711}",
+                "line 1: the floor of xid is a JSON number; write it as a string, in quotation marks",
             ),
             (
                 "{\"source\": \"serial:GBP\", \"floor\": 1.5}",
-                "line 1: the floor is 1.5, but must be a whole number or a string; a line has the form {\"source\": \
+                "line 1: the floor is 1.5, but must be a whole number from 0 on, or a string; a line has the form {\"source\": \
                  \"region:orders\", \"floor\": 4711}",
             ),
             (
                 "{\"source\": \"region:a\", \"floor\": -1}",
-                "line 1: the floor is -1, but must be a whole number or a string; a line has the form {\"source\": \
+                "line 1: the floor is -1, but must be a whole number from 0 on, or a string; a line has the form {\"source\": \
                  \"region:orders\", \"floor\": 4711}",
             ),
             (
@@ -122,6 +137,8 @@ mod tests {
         let unknown = parse("{\"source\": \"nosuch\", \"floor\": 1}").expect_err("an unknown source");
         assert!(unknown.to_string().starts_with("line 1: there is no source \"nosuch\""), "{unknown}");
         let other = parse("{\"source\": \"xid\", \"flor\": 1}").expect_err("an unknown field");
-        assert!(other.to_string().starts_with("line 1: unknown field `flor`"), "{other}");
+        assert!(other.to_string().starts_with("line 1: column 24: unknown field `flor`"), "{other}");
+        let missing = parse("{\"source\": \"xid\", \"floor\": }").expect_err("a missing value");
+        assert!(missing.to_string().starts_with("line 1: column 28: expected value; a line has"), "{missing}");
     }
 }

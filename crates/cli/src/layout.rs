@@ -17,6 +17,7 @@ use crate::connect::request;
 use crate::failure::Failure;
 use crate::inspect;
 use crate::known_layout::Known;
+use crate::notice;
 use crate::output::{Out, Palette};
 use crate::table::{Cell, Table, facts};
 
@@ -68,6 +69,9 @@ async fn create(args: &LayoutCreateArgs, daemon: &Daemon, out: &mut Out) -> Resu
     }
     let mut text = args.text.clone().or(usual).map_or_else(|| "decimal".to_owned(), |text| text.to_string());
     if let Some(prefix) = &args.prefix {
+        if args.text.as_ref().is_some_and(|text| !text.prefix().is_empty()) {
+            return Err(usage("--prefix: --text already has a prefix".to_owned()));
+        }
         let spelling = text.parse::<Spelling>().and_then(|spelling| spelling.with_prefix(prefix));
         text = spelling.map_err(|error| usage(format!("--prefix: {error}")))?.to_string();
     }
@@ -84,8 +88,16 @@ async fn create(args: &LayoutCreateArgs, daemon: &Daemon, out: &mut Out) -> Resu
         true => "\ndry run: nothing was changed\n".to_owned(),
         false => format!("\ntake identifiers with `kent alloc layout:{}`\n", args.name),
     };
-    show(&made, &end, out)
+    show(&made, &end, out)?;
+    if made.slots == 1 {
+        notice::warn(ONE_SLOT, out.is_json());
+    }
+    Ok(())
 }
+
+/// The warning of a layout without a field slot, or with one value left in it.
+const ONE_SLOT: &str = "only a daemon with slot 0 can issue identifiers of this layout: no other replica, and after a crash none until slot 0 \
+                        is free again (a minute by default); for more, add a field slot, as in slot:6";
 
 /// Prints a layout, and for people the text `end` below it.
 fn show(layout: &v1::Layout, end: &str, out: &mut Out) -> Result<(), Failure> {

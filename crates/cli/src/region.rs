@@ -1,6 +1,6 @@
 //! `kent region`: `tree`, `show` and `id`, which read the table of a space. Other modules run the other commands.
 
-use kent_client::Daemon;
+use kent_client::{Daemon, tonic::Code};
 use kent_ids::Stride;
 use kent_proto::model::stride_from;
 use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, Region, Space, Uint128, region::Order};
@@ -88,7 +88,8 @@ async fn compose(args: &IdArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fa
     let message = ComposeRequest { name, suffixes, identifiers };
     let composed = daemon.regions().compose(request(message)).await?.into_inner().composed;
     if !args.back {
-        let region = GetRegionRequest { name: names::region(&args.space.space, &args.name) };
+        let name = names::region(&args.space.space, &args.name);
+        let region = GetRegionRequest { name, ..GetRegionRequest::default() };
         let region = daemon.regions().get_region(request(region)).await?.into_inner();
         let warning = undeclared(&region, &args.numbers, &names::space_option(&args.space.space));
         warning.iter().for_each(|warning| notice::warn(warning, out.is_json()));
@@ -124,8 +125,23 @@ fn undeclared(region: &Region, numbers: &[u128], space: &str) -> Option<String> 
 }
 
 async fn show(args: &ShowArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let message = GetRegionRequest { name: names::region(&args.space.space, &args.name) };
-    let region = daemon.regions().get_region(request(message)).await?.into_inner();
+    let get = async |exact_counter| {
+        let message = GetRegionRequest { name: names::region(&args.space.space, &args.name), exact_counter };
+        daemon.regions().get_region(request(message)).await
+    };
+    let region = match get(true).await {
+        Err(unavailable) if unavailable.code() == Code::Unavailable => {
+            let known = get(false).await?;
+            let warning = format!(
+                "the daemon cannot read its store, so `reserved` and `issued` may be out of date: {}",
+                unavailable.message()
+            );
+            notice::warn(&warning, out.is_json());
+            known
+        }
+        region => region?,
+    };
+    let region = region.into_inner();
     if out.is_json() {
         return out.json(&describe::to_json(&region));
     }

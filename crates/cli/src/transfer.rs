@@ -144,7 +144,8 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
             let create = match name.rsplit_once('/') {
                 Some((outer, region)) => {
                     // Fails, with a suggested command, if there is no such region to delegate.
-                    let message = GetRegionRequest { name: names::region(outer, region) };
+                    let message =
+                        GetRegionRequest { name: names::region(outer, region), ..GetRegionRequest::default() };
                     daemon.regions().get_region(request(message)).await?;
                     format!("kent region delegate {region}{}", names::space_option(outer))
                 }

@@ -29,7 +29,7 @@ pub use encode::{Encoded, encode};
 pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, NO_FORMAT, Reading, inspect, inspect_layout};
 pub use line::{answer, answer_into, answer_line};
-pub use number::{TypedId, parse_id, parse_id_in, parse_number, shortened};
+pub use number::{TypedId, parse_id, parse_id_in, parse_number, parse_serial, shortened};
 
 /// Returns the names of all verbs.
 pub fn verbs() -> impl Iterator<Item = &'static str> {

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use kent_ids::{Uid11, Uuid, counted, dce, nearly_uuid};
+use kent_ids::{
+    Uid11, Uuid, counted, dce,
+    extuuid::{self, Ext, Serials, Value},
+    nearly_uuid,
+};
 
 /// The maximum number of characters of an invalid string that an error message quotes.
 const SHOWN_MAX: usize = 100;
@@ -33,6 +37,25 @@ pub fn parse_number(text: &str) -> Result<u128, String> {
         return Err(format!("{invalid:?} is not a digit; expected a number such as 42, 1_000_000 or 0x2a"));
     }
     u128::from_str_radix(&plain, radix).map_err(|_| "the maximum is 2^128 - 1".to_owned())
+}
+
+/// Reads the number of an identifier of a series, in one of its forms: `4711`, `GBP:4711`, or the UUID.
+///
+/// # Errors
+///
+/// Fails with a message that shows the valid forms.
+pub fn parse_serial(text: &str, serials: &Serials) -> Result<u128, String> {
+    let number = parse_number(text).ok().or_else(|| {
+        let ext = match dce::parse_lenient(text) {
+            Ok(uuid) => Ext::from_uuid(uuid, false).ok()?,
+            Err(_) => extuuid::parse(text).ok()?,
+        };
+        match ext.value() {
+            Value::Serial { number, .. } if serials.ext(number) == Some(ext) => Some(number),
+            _ => None,
+        }
+    });
+    number.ok_or_else(|| format!("expected a number such as 42, {}:42, or a UUID of this series", serials.name()))
 }
 
 /// An identifier of a space, and the form in which the user wrote it.
@@ -147,6 +170,20 @@ mod tests {
             assert_eq!(shortened(text), expected);
         }
         assert!(parse_id(&"a".repeat(60_000)).is_err_and(|error| error.len() < 300));
+    }
+
+    #[test]
+    fn ok_the_number_of_a_series_has_three_forms() {
+        let serials = Serials::new("GBP", None).expect("a symbol");
+        let uuid = |number| serials.ext(number).map(|ext| ext.to_uuid().to_string()).expect("a number");
+        for text in ["2001", "2_001", "GBP:2001", &uuid(2001), &uuid(2001).to_uppercase()] {
+            assert_eq!(parse_serial(text, &serials), Ok(2001), "{text}");
+        }
+        let eur = Serials::new("EUR", None).expect("a symbol").ext(2001).map(|ext| ext.to_uuid().to_string());
+        for text in ["EUR:2001", "GBP", "GBP:", "x", "-1", &eur.expect("a number"), &Uuid::nil().to_string()] {
+            let expected = "expected a number such as 42, GBP:42, or a UUID of this series";
+            assert_eq!(parse_serial(text, &serials), Err(expected.to_owned()), "{text}");
+        }
     }
 
     #[test]

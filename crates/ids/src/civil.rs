@@ -35,6 +35,11 @@ impl UnixNanos {
             }
         })
     }
+
+    /// Returns the year of the Gregorian calendar.
+    pub fn year(self) -> i128 {
+        date(self.get().div_euclid(NANOS_PER_SECOND * SECONDS_PER_DAY)).0
+    }
 }
 
 /// Converts a number of days from 1970-01-01 to a year, month and day of the Gregorian calendar.
@@ -72,6 +77,14 @@ mod tests {
     #[track_caller]
     fn check(nanos: i128, digits: u32, text: Option<&str>) {
         assert_eq!(UnixNanos::new(nanos).rfc3339(digits).as_deref(), text);
+    }
+
+    #[test]
+    fn ok_years_of_any_instant() {
+        for (nanos, year) in [(0, 1970), (-1, 1969), (END.get() - 1, 9999), (END.get(), 10_000)] {
+            assert_eq!(UnixNanos::new(nanos).year(), year, "{nanos}");
+        }
+        assert_eq!(UnixNanos::new(281_474_976_710 * NANOS_PER_SECOND).year(), 10_889);
     }
 
     #[test]

@@ -121,8 +121,8 @@ pub enum Refusal {
     OutsideFormat,
     /// The layout cannot hold the number of the daemon's slot.
     #[error(
-        "the layout holds only the slots below {slots}, but this daemon has slot {slot}: create a layout with a wider field slot or a \
-         smaller base"
+        "the layout holds only the slots below {slots}, but this daemon has slot {slot}: restart the daemon once a lower slot is free (`kent \
+         status` shows the slots), or create a layout with a wider field slot or a smaller base"
     )]
     SlotBeyondLayout {
         /// The daemon's slot.

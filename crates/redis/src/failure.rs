@@ -10,8 +10,19 @@ use kent_proto::model::code_name;
 pub(crate) fn reply(status: &Status) -> Reply {
     let info = status.get_details_error_info();
     let reason = info.as_ref().map_or_else(|| code_name(status.code()), |info| &info.reason);
-    Reply::Error(format!("{} {reason} {}", code(status, reason), status.message()))
+    let message = match reason {
+        "NO_CREDENTIAL" => SEND_TOKEN,
+        "BAD_CREDENTIAL" => BAD_TOKEN,
+        _ => status.message(),
+    };
+    Reply::Error(format!("{} {reason} {message}", code(status, reason)))
 }
+
+/// The messages about missing and wrong tokens, in terms of this protocol instead of gRPC.
+const SEND_TOKEN: &str =
+    "this daemon answers only callers that it knows: send AUTH TOKEN, or HELLO 3 AUTH default TOKEN, first";
+const BAD_TOKEN: &str = "the token is not valid: this daemon has no such token, for example because another daemon made it, or its secret \
+                         is wrong; send the whole token, kent_ID_SECRET";
 
 /// The error for a status after the caller has sent a credential.
 pub(crate) fn reply_to_auth(status: &Status) -> Reply {

@@ -103,6 +103,7 @@ impl Session {
 
     /// Allocates `count` identifiers, and replies with the last one.
     async fn increment(&self, key: &str, count: u64) -> Result<Reply, Status> {
+        check_key(key)?;
         let message = AllocateRequest { source: format!("region:{key}"), count, ..AllocateRequest::default() };
         let answer = self.services.integers.allocate(self.request(message)).await?;
         let issued = answer.extensions().get::<Issued>().filter(|issued| issued.block.count() == count);
@@ -113,6 +114,7 @@ impl Session {
 
     /// Replies with the last identifier of a region.
     async fn get(&self, key: &str) -> Result<Reply, Status> {
+        check_key(key)?;
         let bad_key = |problem: String| status::from_invalid(&Invalid::new("key", problem));
         let name = match format!("region:{key}").parse() {
             Ok(Source::Region { name, space }) => region_name(&space, &name),
@@ -120,7 +122,8 @@ impl Session {
             Err(error) => return Err(bad_key(error.to_string())),
         };
         let mut regions = RegionsClient::new(self.services.port.clone());
-        let region = regions.get_region(self.request(GetRegionRequest { name })).await?.into_inner();
+        let region =
+            regions.get_region(self.request(GetRegionRequest { name, exact_counter: true })).await?.into_inner();
         let last = issued::last(&region).map_err(|invalid| status::from_invalid(&invalid))?;
         Ok(last.map_or(Reply::Nil, |last| Reply::text(last.to_string())))
     }
@@ -191,6 +194,14 @@ impl Session {
         }
         request.extensions_mut().insert(self.peer.clone());
         request
+    }
+}
+
+/// Rejects a key that is written as a source.
+fn check_key(key: &str) -> Result<(), Status> {
+    match key.strip_prefix("region:") {
+        None => Ok(()),
+        Some(name) => Err(status::from_invalid(&Invalid::new("key", format!("leave out region:, as in INCR {name}")))),
     }
 }
 

@@ -63,6 +63,16 @@ impl Count {
         }
     }
 
+    /// Returns this count minus `other`, or zero if `other` is larger.
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Max, Self::Below(0)) => Self::Max,
+            (Self::Max, Self::Below(other)) => Self::Below(other.wrapping_neg()),
+            (_, Self::Max) => Self::ZERO,
+            (Self::Below(count), Self::Below(other)) => Self::Below(count.saturating_sub(other)),
+        }
+    }
+
     /// Returns whether the suffix is below this count.
     pub const fn includes(self, suffix: u128) -> bool {
         match self {
@@ -123,6 +133,22 @@ mod tests {
         assert_eq!(Count::Below(u128::MAX).checked_add(2), None);
         assert_eq!(Count::Max.checked_add(0), Some(Count::Max));
         assert!(Count::Below(u128::MAX) < Count::Max);
+    }
+
+    #[test]
+    fn ok_differences_of_counts() {
+        let (zero, two, all_but_two) = (Count::ZERO, Count::Below(2), Count::Below(u128::MAX - 1));
+        for (count, other, difference) in [
+            (Count::Below(7), Count::Below(5), two),
+            (two, Count::Below(7), zero),
+            (Count::Max, zero, Count::Max),
+            (Count::Max, all_but_two, two),
+            (Count::Max, two, all_but_two),
+            (Count::Max, Count::Max, zero),
+            (two, Count::Max, zero),
+        ] {
+            assert_eq!(count.saturating_sub(other), difference, "{count} - {other}");
+        }
     }
 
     #[test]

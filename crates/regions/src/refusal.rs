@@ -427,7 +427,7 @@ pub enum Refusal {
     /// `bad-input`: an update lets the region issue suffixes that it left to another generator, without the declaration
     /// of the suffixes that are in use.
     #[error(
-        "region {region:?} issues {stride}, and another generator may have issued the others: also declare the first number that is not in \
+        "region {region:?} issues {stride}, and another generator may have issued the others: also declare a number above all that are in \
          use"
     )]
     OthersNumbers {

@@ -19,6 +19,7 @@ struct State {
     connections: Vec<TcpStream>,
     plan: Plan,
     lost: u32,
+    is_off: bool,
 }
 
 /// What the proxy does with replies.
@@ -49,7 +50,9 @@ impl Proxy {
         let shared = state.clone();
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
-                connect(&client, member, &shared);
+                if !lock(&shared).is_off {
+                    connect(&client, member, &shared);
+                }
             }
         });
         Self { address, state }
@@ -70,6 +73,17 @@ impl Proxy {
         for connection in lock(&self.state).connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Closes all connections, and all that are opened until [`on`](Self::on).
+    pub fn off(&self) {
+        lock(&self.state).is_off = true;
+        self.cut();
+    }
+
+    /// Passes connections again.
+    pub fn on(&self) {
+        lock(&self.state).is_off = false;
     }
 
     /// Closes a connection after the member has sent `bytes` more bytes.

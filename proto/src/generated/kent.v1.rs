@@ -1289,6 +1289,10 @@ pub struct GetRegionRequest {
     /// "spaces/SPACE/regions/REGION".
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// Read the table and the counter of the region from the store. Otherwise the answer shows the state in this replica's
+    /// memory, in which a counter that another replica has moved may be out of date.
+    #[prost(bool, tag = "2")]
+    pub exact_counter: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateRegionRequest {
@@ -1790,8 +1794,8 @@ pub struct EditResponse {
     /// The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed.
     #[prost(string, tag = "7")]
     pub donor: ::prost::alloc::string::String,
-    /// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
-    /// a next value. If the list is empty, no replica makes a grant that the edit forbids.
+    /// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a step, a strict
+    /// policy or a next value. If the list is empty, no replica makes a grant that the edit forbids.
     #[prost(string, repeated, tag = "8")]
     pub unconfirmed: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
@@ -7498,7 +7502,7 @@ pub mod raise_floors_request {
         #[prost(string, tag = "1")]
         pub source: ::prost::alloc::string::String,
         /// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-        /// decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+        /// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
         /// because only later times are issued.
         #[prost(string, tag = "2")]
         pub floor: ::prost::alloc::string::String,
@@ -7530,6 +7534,10 @@ pub struct RaisedFloor {
     /// False if the source was above the floor already.
     #[prost(bool, tag = "4")]
     pub changed: bool,
+    /// How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
+    /// Empty for a time-based source.
+    #[prost(string, tag = "5")]
+    pub left: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcceptClockRequest {}

@@ -75,7 +75,7 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
         None => Some(Stride::EVERY),
     };
     let stride = stride.ok_or_else(|| {
-        Invalid::new(FIELD, "the step of a stride must be 2 to 65535, and its offset below the step; to issue every number, omit the stride")
+        Invalid::new(FIELD, "the step must be 2 to 65535, and the offset below the step, as in --step 2 --offset 1; to issue every number, use neither (--no-step)")
     })?;
     Ok(Policy { auto_expand: policy.auto_expand.map(auto_expand).transpose()?, cap, chunk, stride })
 }

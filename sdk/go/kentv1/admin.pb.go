@@ -387,7 +387,10 @@ type RaisedFloor struct {
 	// form, before which nothing more is issued.
 	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
 	// False if the source was above the floor already.
-	Changed       bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
+	// Empty for a time-based source.
+	Left          string `protobuf:"bytes,5,opt,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -448,6 +451,13 @@ func (x *RaisedFloor) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *RaisedFloor) GetLeft() string {
+	if x != nil {
+		return x.Left
+	}
+	return ""
 }
 
 type AcceptClockRequest struct {
@@ -2764,7 +2774,7 @@ type RaiseFloorsRequest_Floor struct {
 	// to operate the daemon.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-	// decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+	// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
 	// because only later times are issued.
 	Floor         string `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3450,12 +3460,13 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\x05floor\x18\x02 \x01(\tR\x05floor\"s\n" +
 	"\x13RaiseFloorsResponse\x12,\n" +
 	"\x06floors\x18\x01 \x03(\v2\x14.kent.v1.RaisedFloorR\x06floors\x12.\n" +
-	"\x13effective_within_ms\x18\x02 \x01(\x04R\x11effectiveWithinMs\"m\n" +
+	"\x13effective_within_ms\x18\x02 \x01(\x04R\x11effectiveWithinMs\"\x81\x01\n" +
 	"\vRaisedFloor\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\tR\x05after\x12\x18\n" +
-	"\achanged\x18\x04 \x01(\bR\achanged\"\x14\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\tR\x04left\"\x14\n" +
 	"\x12AcceptClockRequest\"\x0f\n" +
 	"\rBackupRequest\"\xae\x03\n" +
 	"\n" +

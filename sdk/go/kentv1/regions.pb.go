@@ -2248,7 +2248,10 @@ func (x *PlaceOfRegion) GetBlock() string {
 type GetRegionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE/regions/REGION".
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Read the table and the counter of the region from the store. Otherwise the answer shows the state in this replica's
+	// memory, in which a counter that another replica has moved may be out of date.
+	ExactCounter  bool `protobuf:"varint,2,opt,name=exact_counter,json=exactCounter,proto3" json:"exact_counter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2288,6 +2291,13 @@ func (x *GetRegionRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *GetRegionRequest) GetExactCounter() bool {
+	if x != nil {
+		return x.ExactCounter
+	}
+	return false
 }
 
 type CreateRegionRequest struct {
@@ -4098,8 +4108,8 @@ type EditResponse struct {
 	FreedPrefixes []string `protobuf:"bytes,6,rep,name=freed_prefixes,json=freedPrefixes,proto3" json:"freed_prefixes,omitempty"`
 	// The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed.
 	Donor string `protobuf:"bytes,7,opt,name=donor,proto3" json:"donor,omitempty"`
-	// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
-	// a next value. If the list is empty, no replica makes a grant that the edit forbids.
+	// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a step, a strict
+	// policy or a next value. If the list is empty, no replica makes a grant that the edit forbids.
 	Unconfirmed []string `protobuf:"bytes,8,rep,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
 	// If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
 	// that the edit forbids, not even a replica that cannot be reached.
@@ -5605,9 +5615,10 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\rPlaceOfRegion\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x1b\n" +
 	"\tzone_bits\x18\x02 \x01(\rR\bzoneBits\x12\x14\n" +
-	"\x05block\x18\x03 \x01(\tR\x05block\"&\n" +
+	"\x05block\x18\x03 \x01(\tR\x05block\"K\n" +
 	"\x10GetRegionRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xe3\x04\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
+	"\rexact_counter\x18\x02 \x01(\bR\fexactCounter\"\xe3\x04\n" +
 	"\x13CreateRegionRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tregion_id\x18\x02 \x01(\tR\bregionId\x12$\n" +

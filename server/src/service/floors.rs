@@ -44,11 +44,12 @@ pub(super) const REGION: &str = "region:";
 
 pub(super) fn message(source: String, raised: Raised) -> RaisedFloor {
     match raised {
-        Raised::Counter { before, after, is_change } => {
-            RaisedFloor { source, before: before.to_string(), after: after.to_string(), changed: is_change }
+        Raised::Counter { before, after, end, is_change: changed } => {
+            let (before, left, after) = (before.to_string(), end.saturating_sub(after).to_string(), after.to_string());
+            RaisedFloor { source, before, after, changed, left }
         }
-        Raised::Time { before: at, is_change } => {
-            RaisedFloor { source, before: String::new(), after: text(at), changed: is_change }
+        Raised::Time { before: at, is_change: changed } => {
+            RaisedFloor { source, after: text(at), changed, ..RaisedFloor::default() }
         }
     }
 }

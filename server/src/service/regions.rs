@@ -1,6 +1,6 @@
 //! `Regions`: spaces, their tables, edits and classification.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, slice, sync::Arc, time::Duration};
 
 use futures_util::{Stream, future::try_join_all};
 use kent_access::{Action, Target};
@@ -150,6 +150,11 @@ impl RegionsService {
                     let Unconfirmed { replicas, within } = cluster.confirm(space.versions(RegionNumber(0)).0).await;
                     response.unconfirmed = replicas;
                     response.effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                    if let Some(region) = &mut response.region {
+                        // Numbers above this counter belong to nobody yet. If the read fails, the edit is made all the
+                        // same, and the answer has the counter of this replica's memory.
+                        let _ = self.count_exactly(&space, slice::from_mut(region), now).await;
+                    }
                 }
                 Ok(Response::new(response))
             }
@@ -279,14 +284,24 @@ impl Regions for RegionsService {
 
     async fn get_region(&self, request: Request<GetRegionRequest>) -> Answer<v1::Region> {
         let caller = caller(&self.engine, &request)?;
-        let name = RegionName::parse("name", &request.get_ref().name);
+        let GetRegionRequest { name, exact_counter } = request.into_inner();
+        let name = RegionName::parse("name", &name);
         let RegionName { space, region } = name.map_err(|invalid| status::from_invalid(&invalid))?;
         self.may_read(&caller, &space, &region)?;
         let space = self.find(&space)?;
-        let now = self.engine.clock().steady();
-        let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
-        let missing = |_| status::no_such_region(&NoSuchRegion { space: space.name(), region });
-        Ok(Response::new(found.map_err(missing)?.message(&space, &caller, &space.name(), now)))
+        for _ in 0..READ_ATTEMPTS {
+            if exact_counter {
+                self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
+            }
+            let now = self.engine.clock().steady();
+            let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
+            let missing = |_| status::no_such_region(&NoSuchRegion { space: space.name(), region: region.clone() });
+            let mut found = found.map_err(missing)?.message(&space, &caller, &space.name(), now);
+            if !exact_counter || self.count_exactly(&space, slice::from_mut(&mut found), now).await? {
+                return Ok(Response::new(found));
+            }
+        }
+        Err(status::expanding())
     }
 
     async fn list_free_blocks(&self, request: Request<ListFreeBlocksRequest>) -> Answer<ListFreeBlocksResponse> {
@@ -501,7 +516,7 @@ impl RegionsService {
 
     /// Lists a page of regions with the counters that are in the store now.
     async fn list_exactly(&self, caller: &Caller, space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
-        for _ in 0..LISTS_MAX {
+        for _ in 0..READ_ATTEMPTS {
             if let Some(response) = self.list_with_counters(caller, space, page).await? {
                 return Ok(response);
             }
@@ -521,7 +536,14 @@ impl RegionsService {
         directory.refresh(space).await.map_err(|error| status::from_edit(&error))?;
         let now = self.engine.clock().steady();
         let mut response = list(caller, space, page, now)?;
-        for some in response.regions.chunks_mut(READS_MAX) {
+        Ok(self.count_exactly(space, &mut response.regions, now).await?.then_some(response))
+    }
+
+    /// Reads the counters of regions from the store. Returns false if one of them does not fit the size of its region,
+    /// which has expanded meanwhile.
+    async fn count_exactly(&self, space: &Space, regions: &mut [v1::Region], now: Duration) -> Result<bool, Status> {
+        let directory = self.engine.directory();
+        for some in regions.chunks_mut(READS_MAX) {
             let numbers: Vec<_> = some.iter().map(|region| RegionNumber(region.number)).collect();
             let counters = try_join_all(numbers.iter().map(|number| directory.read_counter(space, *number))).await;
             let counters = counters.map_err(|failure| status::from_read(&failure))?;
@@ -529,7 +551,7 @@ impl RegionsService {
                 // The counter of a closed region continues in its all-zero subregion.
                 if region.kind() != v1::region::Kind::Closed {
                     if u8::try_from(region.suffix_bits).is_ok_and(|s| counter.reserved > Count::power_of_two(s)) {
-                        return Ok(None);
+                        return Ok(false);
                     }
                     let issued = space.usage(RegionNumber(region.number), now).issued(counter.reserved);
                     (region.reserved, region.issued) = (counter.reserved.to_string(), issued.to_string());
@@ -537,7 +559,7 @@ impl RegionsService {
                 }
             }
         }
-        Ok(Some(response))
+        Ok(true)
     }
 
     /// Lists a page of a table at an earlier revision.
@@ -569,8 +591,8 @@ impl RegionsService {
 /// The number of regions to process before yielding: about 15 microseconds of work.
 const PART: u32 = 16;
 
-/// The maximum number of attempts to list regions with the counters in the store.
-const LISTS_MAX: u32 = 8;
+/// The maximum number of attempts to read regions with the counters in the store.
+const READ_ATTEMPTS: u32 = 8;
 
 /// The number of counters that are read at the same time.
 const READS_MAX: usize = 32;

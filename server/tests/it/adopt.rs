@@ -353,6 +353,37 @@ async fn ok_floors_hold_after_a_kill() {
     assert!(!again[0].changed, "{again:?}");
 }
 
+/// A dry run marks series that have issued nothing, and warns of floors that fill their sources.
+#[test]
+fn ok_floors_that_look_wrong_are_marked() {
+    let operator = Operator::new();
+    operator.kent("region create orders --suffix 20 --prefix 0");
+    operator.kent("alloc serial:GBP -n 3");
+    let full = ((1 << 20) - 1).to_string();
+    let lines = file(&[
+        ("serial:GBP", "GBP:2001".to_owned()),
+        ("serial:gbp", "2001".to_owned()),
+        ("region:orders", full.clone()),
+    ]);
+    let (code, out, err) = operator.run(&format!("adopt {} --dry-run", lines.path().display()));
+    assert_eq!(code, 0, "{err}");
+    let row =
+        |source| out.lines().find(|line| line.starts_with(source)).map(|row| row.contains(" new ")).expect("a row");
+    assert_eq!((row("serial:GBP"), row("serial:gbp"), row("region:orders")), (false, true, false), "{out}");
+    assert!(err.contains("region:orders can issue nothing above this floor"), "{err}");
+
+    for (source, floor, expected) in [
+        ("uuidv7", "2026-01-01", "expected an identifier, or a time in UTC"),
+        ("serial:GBP", "EUR:7", "expected a number such as 42, GBP:42, or a UUID of this series"),
+    ] {
+        let lines = file(&[(source, floor.to_owned())]);
+        let (code, _, err) = operator.run(&format!("adopt {} --yes", lines.path().display()));
+        assert!(code == 1 && err.contains(expected), "{source} {floor}: {err}");
+    }
+    let (code, _, err) = operator.run("adopt -");
+    assert!(code == 2 && err.contains("add --yes to raise the floors"), "{err}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn err_one_refused_floor_changes_nothing() {
     let operator = Operator::new();

@@ -124,7 +124,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
         past.iter().map(|region| (region.name.as_str(), region.sealed)).collect::<Vec<_>>(),
         [("spaces/default/regions/orders", false)]
     );
-    let get = GetRegionRequest { name: "spaces/default/regions/orders".to_owned() };
+    let get = GetRegionRequest { name: "spaces/default/regions/orders".to_owned(), ..GetRegionRequest::default() };
     regions.get_region(get).await.expect("there");
 
     // A clean restart of the restored store needs no further steps.

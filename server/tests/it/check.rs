@@ -170,6 +170,7 @@ fn err_bad_usage() {
         ("--as nonsense".to_owned(), "there is no format \"nonsense\""),
         ("--as layout:nobody".to_owned(), "there is no layout \"nobody\""),
         ("--as serialX".to_owned(), "--as"),
+        ("--as region:ids@orders".to_owned(), "for the identifiers of a region, use --space orders"),
         (format!("--temp-dir {here}/nothing"), "is not a directory"),
         (format!("--floors {here}/nothing"), "cannot read"),
         ("--memory 1KiB".to_owned(), "at least 1MiB"),
@@ -179,13 +180,31 @@ fn err_bad_usage() {
     }
 }
 
+/// A pipe whose first command has failed is empty, and a report that is lost must not look like a finding.
+#[test]
+fn err_an_empty_input_and_a_lost_report_are_not_silent() {
+    let operator = Operator::new();
+    for words in ["", "--csv id"] {
+        let (code, _, err) = check(&operator, words, "");
+        assert!(code == 0 && err.contains("there is no identifier in the input"), "{words}: {code} {err}");
+    }
+    let mut command = kent_in(&[("KENT_ENDPOINT", operator.daemon.grpc_address())], "check");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut child = command.stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped()).spawn().expect("kent runs");
+    child.stdin.take().expect("a pipe").write_all(b"7\n7\n").expect("written");
+    let output = child.wait_with_output().expect("kent ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && err.contains("cannot write standard output"), "{err}");
+}
+
 #[test]
 fn ok_ctrl_c_leaves_no_file() {
     let operator = Operator::new();
     let temp = data_dir();
     let words = format!("check --memory 1MiB --temp-dir {}", temp.path().display());
     let mut command = kent_in(&[("KENT_ENDPOINT", operator.daemon.grpc_address())], &words);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("kent runs");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("kent runs");
     // The numbers need more memory than there is, and the pipe stays open.
     let mut pipe = child.stdin.take().expect("a pipe");
     let numbers: String = (0..200_000).map(|number| format!("{number}\n")).collect();
@@ -194,5 +213,6 @@ fn ok_ctrl_c_leaves_no_file() {
     assert!(killed.success());
     let output = child.wait_with_output().expect("kent ends");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the check is not complete"));
     assert_eq!(fs::read_dir(temp.path()).expect("readable").count(), 0);
 }

@@ -37,7 +37,7 @@ fn create(region: &str) -> CreateRegionRequest {
 }
 
 async fn orders(daemon: &Daemon) -> Result<Region, Status> {
-    let get = GetRegionRequest { name: ORDERS.to_owned() };
+    let get = GetRegionRequest { name: ORDERS.to_owned(), ..GetRegionRequest::default() };
     daemon.regions().get_region(get).await.map(tonic::Response::into_inner)
 }
 
@@ -111,7 +111,10 @@ async fn ok_edits_reach_all_replicas_soon() {
         for daemon in &all {
             let mut regions = daemon.regions();
             eventually("the region is seen", async || {
-                let get = GetRegionRequest { name: format!("spaces/default/regions/{region}") };
+                let get = GetRegionRequest {
+                    name: format!("spaces/default/regions/{region}"),
+                    ..GetRegionRequest::default()
+                };
                 regions.get_region(get).await.is_ok()
             })
             .await;

@@ -46,7 +46,7 @@ async fn draw(daemon: &Daemon, source: &str) -> Result<u128, Status> {
 async fn arrived(daemon: &Daemon, name: &str) -> Region {
     let began = Instant::now();
     loop {
-        match daemon.regions().get_region(GetRegionRequest { name: full(name) }).await {
+        match daemon.regions().get_region(GetRegionRequest { name: full(name), ..GetRegionRequest::default() }).await {
             Ok(region) if region.get_ref().reserved != "0" => return region.into_inner(),
             _ => assert!(began.elapsed() < Duration::from_secs(30), "{name} does not arrive"),
         }

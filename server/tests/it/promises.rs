@@ -26,7 +26,11 @@ fn figure_2(next: u128) -> CreateRegionRequest {
 }
 
 async fn region(client: &mut RegionsClient<Channel>, region: &str) -> Region {
-    client.get_region(GetRegionRequest { name: name(region) }).await.expect("exists").into_inner()
+    client
+        .get_region(GetRegionRequest { name: name(region), ..GetRegionRequest::default() })
+        .await
+        .expect("exists")
+        .into_inner()
 }
 
 async fn draw(daemon: &Daemon, source: &str) -> Result<u128, tonic::Status> {
@@ -43,7 +47,10 @@ async fn ok_a_dry_run_returns_the_answer_of_the_edit_and_changes_nothing() {
     create.validate_only = true;
     let dry = regions.create_region(create.clone()).await.expect("planned").into_inner();
     assert!(dry.validate_only);
-    let absent = regions.get_region(GetRegionRequest { name: name("r1") }).await.expect_err("not made");
+    let absent = regions
+        .get_region(GetRegionRequest { name: name("r1"), ..GetRegionRequest::default() })
+        .await
+        .expect_err("not made");
     assert_eq!(absent.code(), Code::NotFound);
     create.validate_only = false;
     let real = regions.create_region(create).await.expect("created").into_inner();

@@ -123,7 +123,8 @@ async fn ok_edits_and_strict_grants_are_made_once_despite_lost_responses() {
                     break granted;
                 }
             };
-            let invoices = GetRegionRequest { name: "spaces/default/regions/invoices".to_owned() };
+            let invoices =
+                GetRegionRequest { name: "spaces/default/regions/invoices".to_owned(), ..GetRegionRequest::default() };
             let base = base(&daemon.regions().get_region(invoices).await.expect("there").into_inner().prefix);
             let numbers: Vec<u128> = identifiers(granted.get_ref()).into_iter().map(|id| id - base).collect();
             assert_eq!(numbers, [next_number, next_number + 1, next_number + 2], "no gaps and no duplicates");
@@ -143,7 +144,7 @@ async fn ok_edits_and_strict_grants_are_made_once_despite_lost_responses() {
         daemon.kill();
         daemon = Daemon::spawn(&mut kentd(data.path()));
     }
-    let orders = GetRegionRequest { name: ORDERS.to_owned() };
+    let orders = GetRegionRequest { name: ORDERS.to_owned(), ..GetRegionRequest::default() };
     let orders = daemon.regions().get_region(orders).await.expect("there").into_inner();
     assert_eq!(orders.suffix_bits, 12, "an expansion was not applied exactly once");
     let list =
@@ -225,7 +226,7 @@ async fn ok_an_edit_with_an_unanswered_commit_is_made_once() {
         // The edit has no request ID, so only its random identity can show that it was applied.
         let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 1, ..ExpandRegionRequest::default() };
         let answer = regions.expand_region(expand).await;
-        let get = GetRegionRequest { name: ORDERS.to_owned() };
+        let get = GetRegionRequest { name: ORDERS.to_owned(), ..GetRegionRequest::default() };
         let now = loop {
             // The lost response may belong to another call.
             match regions.get_region(get.clone()).await {

@@ -265,6 +265,8 @@ async fn err_what_cannot_be_counted_is_refused_before_anything_is_issued() {
         ("INCR absent", "ERR NO_SUCH_REGION "),
         ("GET absent", "ERR NO_SUCH_REGION "),
         ("INCR orders@absent", "ERR NO_SUCH_SPACE "),
+        ("INCR region:orders", "ERR BAD_INPUT key: leave out region:, as in INCR orders"),
+        ("GET region:orders@x", "ERR BAD_INPUT key: leave out region:, as in INCR orders@x"),
         ("INCR a@b@c", "ERR "),
         ("GET a@b@c", "ERR "),
         ("INCR ", "ERR "),
@@ -443,10 +445,10 @@ async fn ok_and_err_tokens() {
     let auditor = guarded.token(&["read:region:default/*"]).await;
     let mut redis = Raw::connect(&guarded.daemon);
     for line in ["PING", "INCR orders", "GET orders", "TIME", "HELLO 3", "CLIENT ID", "COMMAND"] {
-        redis.refused(line, "NOAUTH NO_CREDENTIAL ");
+        redis.refused(line, "NOAUTH NO_CREDENTIAL this daemon answers only callers that it knows: send AUTH TOKEN");
     }
     redis.refused("SET a b", "ERR unknown command");
-    redis.refused("AUTH nonsense", "WRONGPASS BAD_CREDENTIAL ");
+    redis.refused("AUTH nonsense", "WRONGPASS BAD_CREDENTIAL the token is not valid: this daemon has no such token");
     redis.refused("AUTH a\tb", "WRONGPASS BAD_CREDENTIAL ");
     redis.refused(&format!("AUTH clerk {}", clerk.secret), "WRONGPASS a token needs no user name");
     assert_eq!(redis.ask(&format!("AUTH {}", clerk.secret)), simple("OK"));

@@ -128,7 +128,7 @@ async fn err_expand_split_and_subdivide() {
     check(client.split_region(split(many)).await, Code::InvalidArgument, "new_regions", "56");
     let none = AddSubregionsRequest { name: region(), by_bits: 1, ..AddSubregionsRequest::default() };
     check(client.add_subregions(none).await, Code::InvalidArgument, "new_regions", "at least one");
-    let get = GetRegionRequest { name: "regions/r".to_owned() };
+    let get = GetRegionRequest { name: "regions/r".to_owned(), ..GetRegionRequest::default() };
     check(client.get_region(get).await, Code::InvalidArgument, "name", "spaces/");
 }
 
@@ -162,7 +162,7 @@ async fn err_spaces_lists_and_queries() {
             help,
         );
     }
-    let long = GetRegionRequest { name: "n".repeat(500_000) };
+    let long = GetRegionRequest { name: "n".repeat(500_000), ..GetRegionRequest::default() };
     check(client.get_region(long).await, Code::InvalidArgument, "name", "spaces/");
 }
 
@@ -201,6 +201,6 @@ async fn err_a_second_message_is_refused_and_nothing_is_done() {
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().starts_with("there is more than one message"), "{status}");
     }
-    let get = GetRegionRequest { name: name("r") };
+    let get = GetRegionRequest { name: name("r"), ..GetRegionRequest::default() };
     assert_eq!(daemon.regions().get_region(get).await.expect_err("not created").code(), Code::NotFound);
 }

@@ -172,7 +172,10 @@ async fn ok_a_region_and_its_request_are_stored_together() {
     let closed = find(&daemon, &asker, &asked.name).await.expect("kept");
     assert_eq!((closed.state(), &*closed.region, &*closed.note), (State::Made, &*name("returns"), "as asked"));
     assert_eq!(find(&daemon, &asker, &other.name).await.expect("kept").region, name("parts-1"));
-    let kept = daemon.regions().get_region(admin.send(GetRegionRequest { name: name("returns") })).await;
+    let kept = daemon
+        .regions()
+        .get_region(admin.send(GetRegionRequest { name: name("returns"), ..GetRegionRequest::default() }))
+        .await;
     assert_eq!(kept.expect("there").into_inner().owner, "team-a");
 }
 
@@ -203,7 +206,7 @@ async fn ok_a_crash_leaves_both_or_neither() {
         let daemon = Daemon::start(dir.path());
         for asked in &asked {
             let state = find(&daemon, &nobody, &asked.name).await.expect("kept").state();
-            let get = GetRegionRequest { name: name(&asked.region_id) };
+            let get = GetRegionRequest { name: name(&asked.region_id), ..GetRegionRequest::default() };
             let exists = daemon.regions().get_region(get).await.is_ok();
             assert_eq!(exists, state == State::Made, "{}: {state:?}", asked.region_id);
         }

@@ -244,7 +244,7 @@ async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     assert_eq!(forgotten, made + 1, "five edits are kept");
     let refused = patient.regions().expand_region(expand.clone()).await.expect_err("expired");
     assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
-    let get = GetRegionRequest { name: expand.name };
+    let get = GetRegionRequest { name: expand.name, ..GetRegionRequest::default() };
     let region = patient.regions().get_region(get).await.expect("there").into_inner();
     assert_eq!(region.suffix_bits, 41, "the region must be expanded exactly once");
     assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "a number was lost meanwhile");

@@ -135,7 +135,7 @@ async fn seal(daemon: &Daemon, space: &str, region: &str, seals: bool) -> EditRe
 }
 
 async fn get(daemon: &Daemon, space: &str, region: &str) -> Region {
-    let request = GetRegionRequest { name: name(space, region) };
+    let request = GetRegionRequest { name: name(space, region), ..GetRegionRequest::default() };
     daemon.regions().get_region(request).await.expect("there").into_inner()
 }
 
@@ -356,7 +356,11 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
 }
 
 async fn get_ok(daemon: &Daemon) -> bool {
-    daemon.regions().get_region(GetRegionRequest { name: name("default", "c") }).await.is_ok()
+    daemon
+        .regions()
+        .get_region(GetRegionRequest { name: name("default", "c"), ..GetRegionRequest::default() })
+        .await
+        .is_ok()
 }
 
 #[test]

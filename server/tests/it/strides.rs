@@ -8,10 +8,14 @@ use std::{
     time::Duration,
 };
 
-use kent_proto::v1::{CreateRegionRequest, Encoding, FieldMask, Policy, Stride, UpdateRegionRequest};
-use kent_test_etcd::Etcd;
+use kent_proto::v1::{
+    CreateRegionRequest, EditResponse, Encoding, FieldMask, GetRegionRequest, Policy, Region, Stride,
+    UpdateRegionRequest,
+};
+use kent_test_etcd::{Etcd, Proxy};
 use serde_json::json;
 use tokio::{task::JoinSet, time::sleep};
+use tonic::{Code, Status};
 
 use super::{
     cluster::{draw, eventually, replica},
@@ -110,7 +114,8 @@ fn err_steps_that_make_no_sense() {
     operator.kent("region create mixed --suffix 20 --order scrambled");
     operator.kent("region create foreign --suffix 20 --order external");
     for (words, expected) in [
-        ("region set ids --space orders --step 1", "1 is not in 2..=65535"),
+        ("region set ids --space orders --step 1", "expected a number from 2 to 65_535"),
+        ("region set ids --space orders --step 2 --offset x", "expected a number from 0 on, below the step"),
         ("region set ids --space orders --offset 1", "--step"),
         ("region set ids --space orders --step 2 --no-step", "cannot be used with"),
     ] {
@@ -118,7 +123,7 @@ fn err_steps_that_make_no_sense() {
         assert!(code == 2 && stderr.contains(expected), "{words}: {stderr}");
     }
     let refused = operator.refused("region set ids --space orders --step 3 --offset 3", "BAD_INPUT");
-    assert!(refused.contains("its offset below the step"), "{refused}");
+    assert!(refused.contains("the offset below the step"), "{refused}");
     let refused = operator.refused("region set mixed --step 2", "BAD_INPUT");
     assert!(refused.contains("a scrambled region cannot leave out numbers"), "{refused}");
     operator.refused("region set foreign --step 2", "BAD_INPUT");
@@ -167,11 +172,65 @@ async fn ok_a_step_holds_over_crashes() {
 }
 
 /// Gives a region a step, and waits until it holds on all replicas.
-async fn step(daemon: &Daemon, region: &str, step: u32, offset: u32, strict: bool) {
+async fn step(daemon: &Daemon, region: &str, step: u32, offset: u32, strict: bool) -> EditResponse {
     let policy = Some(Policy { strict, stride: Some(Stride { step, offset }), ..Policy::default() });
     let update = UpdateRegionRequest { name: name(region), policy, ..UpdateRegionRequest::default() };
     let made = daemon.regions().update_region(update).await.expect("a step").into_inner();
     sleep(Duration::from_millis(made.effective_within_ms)).await;
+    made
+}
+
+/// A repeated request ID is answered as done only if the region has the step now.
+#[test]
+fn err_a_request_id_does_not_stand_for_a_step_that_is_gone() {
+    let operator = operator();
+    let set = |policy: &str| operator.kent(&format!("region set ids --space orders {policy}"));
+    let err = |policy: &str| {
+        let refused = operator.refused(&format!("region set ids --space orders {policy}"), "BAD_INPUT");
+        assert!(refused.contains("this edit would change something: use a new one"), "{policy}: {refused}");
+    };
+    set("--step 2 --offset 1");
+    // Both change nothing, also when they are repeated.
+    for _ in 0..2 {
+        set("--step 2 --offset 1 --request-id again");
+        set("--owner= --request-id owner");
+    }
+    err("--step 4 --offset 1 --request-id again");
+    set("--no-step --next 101");
+    err("--step 2 --offset 1 --request-id again");
+    err("--step 2 --offset 1 --request-id owner");
+    assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([101, 102]));
+}
+
+async fn exactly(daemon: &Daemon, region: &str) -> Result<Region, Status> {
+    let get = GetRegionRequest { name: name(region), exact_counter: true };
+    daemon.regions().get_region(get).await.map(tonic::Response::into_inner)
+}
+
+/// Another generator starts at `reserved`, so a replica must not answer with the counter that it last heard of.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_replica_without_etcd_does_not_know_where_another_generator_may_start() {
+    let etcd = Etcd::start(1);
+    let proxy = Proxy::to(etcd.clients()[0]);
+    let near = replica(&etcd.address("kent"), 3);
+    let far = replica(&format!("etcd://{}/kent", proxy.address()), 3);
+    near.regions().create_region(create("c")).await.expect("created");
+    eventually("the region is seen", async || exactly(&far, "c").await.is_ok()).await;
+    proxy.off();
+    let drawn = draw(&near, "region:c", 50_000).await.expect("granted");
+    let made = step(&near, "c", 2, 1, false).await;
+    let reserved = |region: &Region| region.reserved.parse::<u128>().expect("a number");
+    let base = drawn[0] - drawn[0] % (1 << 40);
+    let last = drawn.iter().max().expect("numbers") - base;
+    assert!(reserved(&made.region.expect("the region")) > last);
+
+    let unknown = exactly(&far, "c").await.expect_err("no etcd");
+    assert_eq!(unknown.code(), Code::Unavailable, "{unknown}");
+    let (code, shown, warning) = run_at(far.grpc_address(), "region show c");
+    assert!(code == 0 && warning.contains("`reserved` and `issued` may be out of date"), "{shown}{warning}");
+    proxy.on();
+    eventually("etcd is back", async || exactly(&far, "c").await.is_ok()).await;
+    assert!(reserved(&exactly(&far, "c").await.expect("etcd is back")) > last);
 }
 
 #[test]

@@ -396,7 +396,7 @@ async fn ok_policies_expand_and_cap() {
     let auto_expand = Some(AutoExpand { at_percent: 75, by_bits: 2, max_suffix_bits: 5 });
     set_policy(&mut regions, "r", Policy { auto_expand, ..Policy::default() }).await;
     draw(&daemon, "region:r", 3, "").await.expect("three of four");
-    let get = || GetRegionRequest { name: name("r") };
+    let get = || GetRegionRequest { name: name("r"), ..GetRegionRequest::default() };
     assert_eq!(regions.get_region(get()).await.expect("there").into_inner().suffix_bits, 2);
     draw(&daemon, "region:r", 1, "").await.expect("granted");
     assert_eq!(regions.get_region(get()).await.expect("there").into_inner().suffix_bits, 4);
@@ -474,7 +474,7 @@ async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     client.create_region(create).await.expect("created");
     daemon.allocator().allocate(request("region:a", 3, Encoding::Packed)).await.expect("granted");
     let name = || "spaces/default/regions/a".to_owned();
-    let get = GetRegionRequest { name: name() };
+    let get = GetRegionRequest { name: name(), ..GetRegionRequest::default() };
     let before = client.get_region(get.clone()).await.expect("there").into_inner();
     assert_eq!((before.issued.as_str(), before.reserved.as_str()), ("3", "1024"));
 

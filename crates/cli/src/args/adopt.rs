@@ -5,11 +5,12 @@ use clap::Args;
 /// Continue above the identifiers of another generator: no source issues an identifier at or below its floor.
 ///
 /// FILE has one JSON object per line, such as {"source": "region:orders", "floor": 4711}. The floor is the greatest
-/// identifier in use. For a time-based source or a layout it is an identifier, or a time such as
-/// "2026-11-26T20:00:00Z"; that time must have passed, and the old generator must have stopped or use other machine
-/// numbers. A floor never lowers a source, so the command can be repeated.
+/// identifier in use. For a series, it is a number, SYMBOL:NUMBER or a UUID. For a time-based source or a layout, it is
+/// an identifier or a time such as "2026-11-26T20:00:00Z"; that time must have passed, and the old generator must have
+/// stopped or use other machine numbers. A floor never lowers a source, so the command can be repeated.
 ///
-/// Shows what would be skipped, and asks for confirmation. If one floor is refused, nothing is changed. Up to 60 floors
+/// Shows the counters before and after, and asks for confirmation. The counter of a region counts from the beginning of
+/// the region. `new` marks a series that has issued nothing. If one floor is refused, nothing is changed. Up to 60 floors
 /// are raised in one commit; the floor of a region counts as four. A longer file takes several commits.
 ///
 /// docs/migrating.md has queries that write the file from PostgreSQL, MySQL, Redis and others.

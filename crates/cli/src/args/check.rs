@@ -10,11 +10,11 @@ use super::value::parse_space;
 
 /// Check identifiers in files: duplicates, and identifiers that were never issued.
 ///
-/// Reads one identifier per line, or a column of CSV, in a stream. Says how many identifiers of which format or region
-/// there are, which lines are not identifiers, which identifiers occur more than once, and which were never issued: in
-/// no region of --space, or with a time more than 2 s later than this machine's clock. Of each problem, the first ten
-/// are shown. The format of each identifier is guessed as by `kent inspect`. Needs a daemon only with --space and with
-/// --as layout:NAME or --as serial:SYMBOL.
+/// Reads one identifier per line, or a column of CSV, in a stream. Counts the identifiers of each format or region. Finds
+/// lines that are not identifiers, duplicates, and identifiers that were never issued, and shows the first ten of each.
+/// With --space, an identifier was never issued if no region has issued it; without, if its time is more than 2 s later
+/// than this machine's clock. The format of each identifier is guessed as by `kent inspect`. Needs a daemon only with
+/// --space and with --as layout:NAME or --as serial:SYMBOL.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_HELP)]
 pub(crate) struct CheckArgs {

@@ -1,12 +1,12 @@
 //! The arguments of `kent layout`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use kent_ids::{
     UnixNanos,
     layout::{FieldKind, Layout, LayoutError, LayoutField, Preset, Spelling, SpellingError},
 };
 
-use super::value::{parse_layout_name, parse_positive, parse_revision_or_0};
+use super::value::{parse_layout_name, parse_positive, parse_revision_or_0, parse_width};
 
 /// Create, list, show, watch or delete custom layouts: identifiers whose fields you choose.
 ///
@@ -67,17 +67,22 @@ Examples:
 
 const CREATE_HELP: &str = "\
 FIELDS lists the fields, most significant first:
-  zero:BITS                   bits that are always zero
-  const:BITS:VALUE            bits with a fixed value
-  time:BITS:TICK@EPOCH        ticks since the epoch, as in time:41:1ms@2015-01-01; a tick lasts 1ns to 1d
-  slot:BITS[:BASE]            the slot of the daemon plus the base; the base avoids machine numbers in use
-  counter:BITS                counts the identifiers of a tick
-  random:BITS                 random bits
-  permuted:BITS               the counter, permuted with a key, so that it looks random
-  shard:BITS, tag:BITS        a value that each request supplies (kent alloc layout:NAME --tag N)
+  zero:BITS             zeros
+  const:BITS:VALUE      a fixed value
+  time:BITS:TICK@EPOCH  ticks since the epoch, as in time:41:1ms@2015-01-01;
+                        a tick lasts 1ns to 1d (ns, us, ms, s, min, h, d)
+  slot:BITS[:BASE]      the slot of the daemon plus BASE, which avoids the
+                        machine numbers of other generators
+  counter:BITS          counts the identifiers of a tick
+  random:BITS           random bits
+  permuted:BITS         the counter after a keyed permutation: looks random
+  shard:BITS, tag:BITS  a value that each request supplies
+                        (kent alloc layout:NAME --tag N)
+Most fields have at most 64 bits; all together have at most 128.
 
-TEXT is decimal, hex, crockford, crockford-lower, base32hex, base36, base58, base62, base64url, push64 or uuid, then
-optionally fixed or minimal for the width.
+TEXT is decimal, hex, crockford, crockford-lower, base32hex, base36,
+base58, base62, base64url, push64 or uuid. Add fixed or minimal for the
+width, and prefix:PREFIX for a prefix, as in 'base58 minimal prefix:ord_'.
 
 Examples:
   kent layout create orders --fields 'zero:1 time:41:1ms@2015-01-01 slot:10 counter:12' --bits 64
@@ -85,23 +90,24 @@ Examples:
   kent layout create tweets --preset snowflake-twitter --dry-run";
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("form").required(true).args(["fields", "preset"])))]
 pub(crate) struct LayoutCreateArgs {
     /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
     #[arg(value_parser = parse_layout_name)]
     pub(crate) name: String,
-    /// The fields, most significant first, separated by spaces (see --help).
-    #[arg(long, value_name = "FIELDS", value_parser = parse_fields, required_unless_present = "preset")]
+    /// The fields, most significant first, separated by spaces, as in 'time:41:1ms@2015-01-01 slot:10 counter:12'.
+    #[arg(long, value_name = "FIELDS", value_parser = parse_fields)]
     pub(crate) fields: Option<Layout>,
     /// Use the fields and the text form of this preset (kent layout presets).
-    #[arg(long, value_name = "PRESET", value_parser = parse_preset, conflicts_with = "fields")]
+    #[arg(long, value_name = "PRESET", value_parser = parse_preset)]
     pub(crate) preset: Option<&'static Preset>,
     /// With --preset: count the time from this instant, such as 2025-01-01 or 2025-01-01T12:00:00Z.
-    #[arg(long, value_name = "TIME", requires = "preset", value_parser = parse_epoch)]
+    #[arg(long, value_name = "TIME", requires = "preset", conflicts_with = "fields", value_parser = parse_epoch)]
     pub(crate) epoch: Option<UnixNanos>,
     /// Fail unless the fields have exactly this many bits.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) bits: Option<u32>,
-    /// How identifiers are written (see --help) [default: decimal, or that of the preset].
+    /// How identifiers are written, such as base58 [default: decimal, or that of the preset].
     #[arg(long, value_name = "TEXT", value_parser = parse_spelling)]
     pub(crate) text: Option<Spelling>,
     /// Begin the text of every identifier with this, such as ord_.
@@ -141,7 +147,8 @@ fn parse_spelling(text: &str) -> Result<Spelling, String> {
 fn parse_epoch(text: &str) -> Result<UnixNanos, String> {
     match format!("time:64:1ns@{text}").parse::<LayoutField>() {
         Ok(LayoutField { kind: FieldKind::Time { epoch, .. }, .. }) => Ok(epoch),
-        Ok(_) => Err("expected a date such as 2025-01-01".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Ok(_) | Err(_) => {
+            Err("expected a date, or a date and a time in UTC, such as 2025-01-01 or 2025-01-01T12:00:00Z".to_owned())
+        }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use clap::{Args, Subcommand, ValueEnum, value_parser};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
 use super::ask::AskArgs;
 use super::list::{LS_HELP, LsArgs};
 use super::value::{
-    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
-    parse_request_id, parse_revision, parse_u128, parse_width,
+    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_offset, parse_pace, parse_positive,
+    parse_region, parse_request_id, parse_revision, parse_step, parse_u128, parse_width,
 };
 
 /// Show and edit the regions of a space.
@@ -382,10 +382,10 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with = "strict")]
     pub(crate) no_strict: bool,
     /// Issue only every N-th number, so that another generator can issue the others: with --step 2, the even numbers.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=65_535), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_step, allow_negative_numbers = true)]
     pub(crate) step: Option<u32>,
-    /// With --step: the lowest number to issue, below the step. With --step 2 --offset 1, the odd numbers.
-    #[arg(long, value_name = "N", requires = "step", default_value_t = 0, allow_negative_numbers = true)]
+    /// The remainder of the numbers to issue when they are divided by the step: with --step 2 --offset 1, the odd numbers.
+    #[arg(long, value_name = "N", requires = "step", default_value_t = 0, value_parser = parse_offset, allow_negative_numbers = true)]
     pub(crate) offset: u32,
     /// Issue every number again. Requires --next, because the other generator may have issued some.
     #[arg(long, conflicts_with = "step")]

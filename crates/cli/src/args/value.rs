@@ -106,10 +106,10 @@ pub(super) fn parse_budget(text: &str) -> Result<(String, u64), String> {
     Ok((parse_resource(resource)?, parse_total(total)?))
 }
 
-/// Parses the revision after which to continue. 0 starts with the current regions.
+/// Parses the revision after which to continue. 0 starts with the current state.
 pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
     within(text, 0, u64::MAX.into())
-        .ok_or_else(|| "expected a revision such as 12, or 0 to print the current regions first".to_owned())
+        .ok_or_else(|| "expected a revision such as 12, or 0 to print the current state first".to_owned())
 }
 
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -220,6 +220,21 @@ pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
     let most = u32::MAX;
     within(text, 1, most.into())
         .ok_or_else(|| format!("expected a number from 1 to {}, such as 20", number::grouped(most)))
+}
+
+pub(super) fn parse_step(text: &str) -> Result<u32, String> {
+    within(text, 2, STEP_MAX).ok_or_else(|| format!("expected a number from 2 to {}", number::grouped(STEP_MAX)))
+}
+
+pub(super) fn parse_offset(text: &str) -> Result<u32, String> {
+    within(text, 0, STEP_MAX - 1).ok_or_else(|| "expected a number from 0 on, below the step".to_owned())
+}
+
+/// The largest step.
+const STEP_MAX: u128 = 65_535;
+
+pub(super) fn parse_tag(text: &str) -> Result<u64, String> {
+    within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a number from 0 on, such as 7".to_owned())
 }
 
 pub(super) fn parse_revision(text: &str) -> Result<u64, String> {

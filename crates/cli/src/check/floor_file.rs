@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use kent_codec::{Detector, parse_id};
+use kent_codec::{Detector, parse_serial};
 use kent_ids::{Format, Series, Source, UnixNanos};
 
 use super::floors::Floors;
@@ -54,8 +54,8 @@ impl FloorFile {
                 self.floors.times.insert(name, (time, named));
                 return Ok(());
             }
-            (Source::Series(Series::Serial(_)), Reading::Series { series, .. }) if *series == name => {
-                self.floors.values.insert(name, (parse_id(&text)?.value, named));
+            (Source::Series(Series::Serial(_)), Reading::Series { series, serials, .. }) if *series == name => {
+                self.floors.values.insert(name, (parse_serial(&text, serials)?, named));
                 return Ok(());
             }
             (Source::Region { name: region, space }, Reading::Space { name: other, form, bits, .. })
@@ -135,7 +135,7 @@ mod tests {
             ("{}", "missing field `source`"),
             ("uuidv7", "not a JSON object"),
             (r#"{"source": "nonsense", "floor": "1"}"#, "there is no source"),
-            (r#"{"source": "uuidv7", "floor": true}"#, "must be a whole number or a string"),
+            (r#"{"source": "uuidv7", "floor": true}"#, "must be a whole number from 0 on, or a string"),
             (r#"{"source": "uuidv7", "floor": "1"}"#, "expected an identifier, or a time"),
             (r#"{"source": "uuidv7", "floor": "2026-01-01"}"#, "expected an identifier, or a time"),
             (r#"{"source": "uid11-fullrand", "floor": "1"}"#, "has no order"),

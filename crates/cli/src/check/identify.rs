@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use kent_client::Client;
-use kent_codec::{Detected, Detector, NO_FORMAT, canonical, parse_id};
-use kent_ids::extuuid::{Ext, Serials, Value};
-use kent_ids::{Series, UnixNanos, Uuid};
+use kent_codec::{Detected, Detector, NO_FORMAT, canonical, parse_id, parse_serial};
+use kent_ids::extuuid::Serials;
+use kent_ids::{Series, Source, UnixNanos, Uuid};
 use kent_proto::model::Classified;
 use kent_proto::v1::classification::Status;
 use kent_proto::v1::{Classification, GetSpaceRequest, ListSeriesRequest};
@@ -56,7 +56,6 @@ pub(super) enum Reading {
     Series {
         series: String,
         serials: Serials,
-        detector: Detector,
         /// The first number that was never reserved.
         end: u128,
     },
@@ -93,6 +92,9 @@ impl Reading {
             let known = runtime.block_on(async { known_layout::get(name, &client.connect().await?).await })?;
             return Ok(Self::Layout { name: format.to_owned(), detector: known.detector(), form: known.form() });
         }
+        if let Ok(Source::Region { space, .. }) = format.parse() {
+            return Err(Failure::Usage(format!("--as: for the identifiers of a region, use --space {space}")));
+        }
         let named = |token| Detector::named(token).map_err(|error| Failure::Usage(format!("--as: {}", error.message)));
         if !format.starts_with("serial") {
             return named(format).map(Self::Named);
@@ -101,7 +103,7 @@ impl Reading {
         let Series::Serial(serials) = &series else { return named(format).map(Self::Named) };
         let client = client()?;
         let end = runtime.block_on(reserved(&series, &client))?;
-        Ok(Self::Series { series: series.to_string(), serials: serials.clone(), detector: named("extuuid")?, end })
+        Ok(Self::Series { series: series.to_string(), serials: serials.clone(), end })
     }
 
     /// The heading of the labels.
@@ -144,7 +146,7 @@ impl Reading {
         let (detector, label) = match self {
             Self::Guess(detector) | Self::Named(detector) => (detector, None),
             Self::Layout { detector, name, .. } => (detector, Some(name)),
-            Self::Series { detector, series, .. } => (detector, Some(series)),
+            Self::Series { serials, series, end } => return of_series(text, (series, serials), *end, floors),
             Self::Space { .. } => return parse_id(text).map(|id| found(ONLY, id.value, Cow::Borrowed(""))),
         };
         let detected = detector.detect(text).map_err(|error| match error.message == NO_FORMAT {
@@ -153,18 +155,6 @@ impl Reading {
         })?;
         let Detected { format, namespace, value, time, is_certain } = detected;
         let label = label.map_or(Cow::Borrowed(format), |label| Cow::Borrowed(label.as_str()));
-        if let Self::Series { serials, series, end, .. } = self {
-            let number = number_of(value, serials).ok_or_else(|| format!("it is not a number of {series}"))?;
-            let never_issued = (number >= *end).then(|| {
-                format!(
-                    "its number {} was never issued: the numbers from {} on are free",
-                    grouped(number),
-                    grouped(*end)
-                )
-            });
-            let below = floors.of_value(series, number);
-            return Ok(Found { never_issued, below, ..found(ONLY, value, label) });
-        }
         let never_issued = time.filter(|_| is_certain).and_then(|time| late(time, now));
         let below = time.and_then(|time| floors.of_time(&label, time));
         Ok(Found { never_issued, below, ..found(namespace, value, label) })
@@ -220,13 +210,20 @@ fn in_region<'r>(value: u128, answer: &Classification, floors: &Floors) -> Found
     Found { never_issued, below: floors.of_value(region, value), ..found(ONLY, value, path.into()) }
 }
 
-/// Returns the number of an EXTUUID in a series.
-fn number_of(value: u128, serials: &Serials) -> Option<u128> {
-    let ext = Ext::from_uuid(Uuid::from_u128(value), false).ok()?;
-    match ext.value() {
-        Value::Serial { number, .. } if serials.ext(number) == Some(ext) => Some(number),
-        _ => None,
-    }
+/// Reads an identifier of a series whose numbers from `end` on are free.
+fn of_series<'s>(
+    text: &str,
+    (series, serials): (&'s str, &Serials),
+    end: u128,
+    floors: &Floors,
+) -> Result<Found<'s>, String> {
+    let number = parse_serial(text, serials).map_err(|expected| format!("it is not of {series}: {expected}"))?;
+    let ext = serials.ext(number).ok_or_else(|| format!("{series} has no number {}", grouped(number)))?;
+    let never_issued = (number >= end).then(|| {
+        format!("its number {} was never issued: the numbers from {} on are free", grouped(number), grouped(end))
+    });
+    let below = floors.of_value(series, number);
+    Ok(Found { never_issued, below, ..found(ONLY, ext.to_uuid().as_u128(), series.into()) })
 }
 
 /// Returns the first number of a series that was never reserved.
@@ -304,17 +301,20 @@ mod tests {
     #[test]
     fn ok_numbers_of_a_series() {
         let Ok(Series::Serial(serials)) = "serial:GBP".parse() else { panic!("a series") };
-        let detector = Detector::named("extuuid").expect("a format");
         let text = |number| serials.ext(number).map(|ext| ext.to_uuid().to_string()).expect("a number");
         let (one, ten) = (text(1), text(10));
-        let reading = Reading::Series { series: "serial:GBP".to_owned(), serials, detector, end: 10 };
+        let reading = Reading::Series { series: "serial:GBP".to_owned(), serials, end: 10 };
         let read = |text: &str| reading.read(text, &Floors::default(), NOW);
-        assert_eq!(read(&one).expect("issued").never_issued, None);
+        for form in [&one, "1", "GBP:1"] {
+            let found = read(form).expect(form);
+            assert_eq!((found.never_issued, Uuid::from_u128(found.value).to_string()), (None, one.clone()));
+        }
+        assert_eq!(read("0").map(|found| found.value), Err("serial:GBP has no number 0".to_owned()));
         let reason = read(&ten).expect("a number").never_issued.expect("not issued");
         assert_eq!(reason, "its number 10 was never issued: the numbers from 10 on are free");
         assert_eq!(
             read("2489e9ad-2ee2-8e00-8ec9-32d5f69181c0").map(|found| found.value),
-            Err("it is not a number of serial:GBP".to_owned())
+            Err("it is not of serial:GBP: expected a number such as 42, GBP:42, or a UUID of this series".to_owned())
         );
     }
 }

@@ -154,6 +154,11 @@ impl Report {
         }
     }
 
+    /// Returns whether the files have no lines.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read == 0 && self.invalid.count == 0
+    }
+
     /// Returns whether nothing is wrong.
     pub(super) fn is_ok(&self) -> bool {
         let repeated = match &self.distinct {

@@ -25,7 +25,8 @@ pub(super) async fn list(args: &LayoutHistoryArgs, daemon: &Daemon, out: &mut Ou
             write(edit, out)?;
         }
         if page.edits.is_empty() && left == args.limit && !out.is_json() {
-            out.text("there are no edits\n")?;
+            let of = args.name.as_ref().map_or_else(String::new, |name| format!(" of layout {name:?}"));
+            out.text(&format!("there are no edits{of}\n"))?;
         }
         left = left.saturating_sub(u32::try_from(page.edits.len()).unwrap_or(u32::MAX));
         page_token = page.next_page_token;

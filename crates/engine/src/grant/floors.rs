@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kent_codec::{Reading, inspect, parse_number};
+use kent_codec::{Reading, inspect, parse_number, parse_serial};
 use kent_ids::{
     Series, Slot, Source, UnixNanos, UnixSeconds,
     layout::{FieldKind, Layout, Spelling},
@@ -52,6 +52,8 @@ pub enum Raised {
         before: Count,
         /// The number at which the source continues now.
         after: Count,
+        /// The number at which the source ends.
+        end: Count,
         /// Whether a record changes.
         is_change: bool,
     },
@@ -197,7 +199,8 @@ impl Grants {
                         let key = keys::series(series);
                         txn = txn.expect(key.clone(), version).put(key, stored::encode_counter(&counter));
                     }
-                    Raised::Counter { before: plan.before, after: plan.after, is_change }
+                    let end = Count::Below(series.end().get());
+                    Raised::Counter { before: plan.before, after: plan.after, end, is_change }
                 }
             });
         }
@@ -309,8 +312,11 @@ impl Grants {
                     .into())
             }
             Source::Series(series) => {
-                let number =
-                    parse_number(text).map_err(|problem| bad(format!("{text:?} is not a number: {problem}")))?;
+                let number = match series {
+                    Series::Serial(serials) => parse_serial(text, serials),
+                    Series::FullRand => parse_number(text),
+                };
+                let number = number.map_err(|expected| bad(format!("cannot read {text:?}: {expected}")))?;
                 Ok(Floor::Number(series.clone(), number))
             }
             Source::Format(format) => {
@@ -319,7 +325,8 @@ impl Grants {
                     return Ok(Floor::Time(at.offset(tick.into())));
                 }
                 let reading = Reading { format: Some(format.token().to_owned()), ..Reading::default() };
-                let read = inspect(text, &reading).map_err(|error| bad(error.message))?;
+                let read = inspect(text, &reading)
+                    .map_err(|error| bad(format!("cannot read {text:?}: {}; {A_TIME_TOO}", error.message)))?;
                 let shown = read.time.ok_or_else(|| {
                     bad(format!("Kent does not read the time of {text:?}; name the time, such as 2026-01-01T00:00:00Z"))
                 })?;
@@ -333,13 +340,17 @@ impl Grants {
                 };
                 let at = match time(text) {
                     Some(at) => at,
-                    None => layout_time(text, &layout, &spelling).map_err(bad)?,
+                    None => layout_time(text, &layout, &spelling)
+                        .map_err(|problem| bad(format!("cannot read {text:?}: {problem}; {A_TIME_TOO}")))?,
                 };
                 Ok(Floor::Time(at.offset(tick_of(&layout))))
             }
         }
     }
 }
+
+/// The other form of a floor of a time-based source.
+const A_TIME_TOO: &str = "expected an identifier, or a time in UTC such as 2026-01-01T00:00:00Z";
 
 /// The planned counter of a series.
 struct SeriesPlan {
@@ -349,8 +360,8 @@ struct SeriesPlan {
     write: Option<(Version, Counter)>,
 }
 
-const fn raised_region(Declared { before, after, is_change, .. }: &Declared<'_>) -> Raised {
-    Raised::Counter { before: *before, after: *after, is_change: *is_change }
+const fn raised_region(Declared { before, after, capacity, is_change, .. }: &Declared<'_>) -> Raised {
+    Raised::Counter { before: *before, after: *after, end: *capacity, is_change: *is_change }
 }
 
 fn of_unknown(unknown: Unknown) -> FloorError {

@@ -127,7 +127,7 @@ impl Directory {
                 self.find_earlier_edit(&space, (&command.options, &command.caller), is_made, is_unchanged).await?
             {
                 check_plan(&space, &command.caller, &plan)?;
-                self.check_declared(&space, command, &mut plan).await?;
+                self.check_repeated(&space, command, &mut plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(mut plan) = self.try_edit(&space, command).await? {
@@ -147,10 +147,10 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that the numbers declared by a repeated command already count as issued. These are the numbers of new
-    /// regions and, if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not
-    /// contain its declared numbers, but counters never go back, so these numbers still count as issued.
-    async fn check_declared(
+    /// Checks that a repeated command has nothing left to do, so that its answer is true: the numbers that it declares
+    /// for new regions count as issued and, if the earlier edit changed nothing, the command would change nothing now.
+    /// The record of an edit that changed nothing does not contain the edit, and other edits may have followed.
+    async fn check_repeated(
         &self,
         space: &Arc<Space>,
         command: &EditCommand,
@@ -166,15 +166,20 @@ impl Directory {
             }
             set_counters(space, &mut earlier.changes);
         }
-        if earlier.revision != earlier.base || !command.edit.names_a_floor() {
+        if earlier.revision != earlier.base {
             return Ok(());
         }
         let counters = self.counters_of(space, &command.edit);
-        match self.plan_edit(space, command, &counters).await {
+        let now = EditCommand { options: EditOptions { expected: None, ..command.options.clone() }, ..command.clone() };
+        match self.plan_edit(space, &now, &counters).await {
             Ok(plan) if plan.changes_nothing() => Ok(()),
             // The counter is already above the declared number.
             Err(EditError::NextTooLow { .. }) => Ok(()),
-            Ok(_) => Err(other()),
+            Ok(_) if command.edit.names_a_floor() => Err(other()),
+            Ok(_) => {
+                let problem = "was used before, for an edit that changed nothing, but this edit would change something: use a new one";
+                Err(Invalid::new("request_id", problem).into())
+            }
             Err(error) => Err(error),
         }
     }

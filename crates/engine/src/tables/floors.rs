@@ -67,6 +67,7 @@ pub(crate) struct Subject<'f> {
 pub(crate) struct Declared<'f> {
     pub(crate) before: Count,
     pub(crate) after: Count,
+    pub(crate) capacity: Count,
     /// Whether the edit changes the counter, or confirms its position after a restore. On a cluster, there is also an
     /// edit if the counter is above the floor, so that other replicas drop their chunks.
     pub(crate) is_change: bool,
@@ -184,7 +185,7 @@ impl Directory {
             let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
             let (is_unsure, before) = (self.is_unsure(&read), cell.rest_of(read));
             if *through == Count::ZERO {
-                return Ok(Some(Declared { before, after: before, is_change: false, edit: None }));
+                return Ok(Some(Declared { before, after: before, capacity: *capacity, is_change: false, edit: None }));
             }
             // On a cluster, another replica may hold a chunk below the floor although the counter is above it. Then the
             // counter is declared as it is, so that the replica drops the chunk. If it keeps moving, some numbers are
@@ -207,13 +208,15 @@ impl Directory {
                 Err(EditError::NextTooLow { is_shared: true, .. }) => continue,
                 // The only daemon has granted numbers above the floor since the counter was read.
                 Err(EditError::NextTooLow { counter, .. }) => {
-                    return Ok(Some(Declared { before: counter, after: counter, is_change: false, edit: None }));
+                    let (before, after) = (counter, counter);
+                    return Ok(Some(Declared { before, after, capacity: *capacity, is_change: false, edit: None }));
                 }
                 Err(error) => return Err(error),
             };
             let is_edit = plan.revision != plan.base;
             let edit = is_edit.then(|| FloorEdit { space, counter: counter.clone(), command, plan });
-            return Ok(Some(Declared { before, after, is_change: is_edit && (before != after || is_unsure), edit }));
+            let is_change = is_edit && (before != after || is_unsure);
+            return Ok(Some(Declared { before, after, capacity: *capacity, is_change, edit }));
         }
         Ok(None)
     }

@@ -72,7 +72,7 @@ pub enum LayoutError {
     #[error(
         "the fields have {bits} bits in total, but the identifiers must have {wanted}: {}",
         match bits < wanted {
-            true => alloc::format!("add {}, as in zero:{}", counted(wanted - bits, "bit"), wanted - bits),
+            true => alloc::format!("add {}, for example zero:{} in front", counted(wanted - bits, "bit"), wanted - bits),
             false => alloc::format!("make fields narrower by {}", counted(bits - wanted, "bit")),
         }
     )]

@@ -124,7 +124,7 @@ impl fmt::Display for Ascends {
 }
 
 fn shown(at: UnixNanos) -> String {
-    at.rfc3339(0).unwrap_or_else(|| format!("Unix second {}", at.get().div_euclid(NANOS_PER_SECOND)))
+    at.rfc3339(0).unwrap_or_else(|| format!("the year {}", at.year()))
 }
 
 impl Layout {

@@ -240,7 +240,7 @@ fn err_texts_that_are_not_layouts() {
     let error = layout("zero:1 counter:62").check_bits(64).expect_err("too narrow");
     assert_eq!(
         error.to_string(),
-        "the fields have 63 bits in total, but the identifiers must have 64: add 1 bit, as in zero:1"
+        "the fields have 63 bits in total, but the identifiers must have 64: add 1 bit, for example zero:1 in front"
     );
     let error = layout("zero:1 counter:62").check_bits(61).expect_err("too wide");
     assert_eq!(

@@ -57,6 +57,12 @@ pub enum SpellingError {
         /// The word.
         word: String,
     },
+    /// The width or the prefix occurs twice.
+    #[error("{what} occurs twice: name each at most once, as in \"base58 minimal prefix:ord_\"")]
+    Twice {
+        /// What occurs twice.
+        what: &'static str,
+    },
     /// Only a fixed width is possible with these digits.
     #[error("{digits} has a fixed width: leave out minimal, or use decimal, hex, crockford, base36, base58 or base62")]
     AlwaysFixed {
@@ -120,7 +126,7 @@ impl Spelling {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         match prefix.is_empty() || is_valid {
             true => Ok(Self { prefix: prefix.to_owned(), ..self }),
-            false => Err(SpellingError::BadPrefix { prefix: shown(prefix) }),
+            false => Err(SpellingError::BadPrefix { prefix: prefix.chars().take(2 * MAX_PREFIX_LEN).collect() }),
         }
     }
 
@@ -203,13 +209,20 @@ impl FromStr for Spelling {
         let mut words = text.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
         let digits = Digits::by_name(name).ok_or_else(|| SpellingError::UnknownDigits { name: shown(name) })?;
-        words.try_fold(Self::new(digits), |spelling, word| match (word, word.strip_prefix(PREFIX)) {
-            ("fixed", _) => spelling.with_width(Width::Fixed),
-            ("minimal", _) => spelling.with_width(Width::Minimal),
-            (_, Some("")) => Err(SpellingError::BadPrefix { prefix: String::new() }),
-            (_, Some(prefix)) => spelling.with_prefix(prefix),
-            (word, None) => Err(SpellingError::UnknownWord { word: shown(word) }),
-        })
+        let (mut spelling, mut has_width) = (Self::new(digits), false);
+        for word in words {
+            spelling = match (word, word.strip_prefix(PREFIX)) {
+                ("fixed" | "minimal", _) if has_width => return Err(SpellingError::Twice { what: "the width" }),
+                (_, Some(_)) if !spelling.prefix.is_empty() => return Err(SpellingError::Twice { what: "the prefix" }),
+                ("fixed", _) => spelling.with_width(Width::Fixed),
+                ("minimal", _) => spelling.with_width(Width::Minimal),
+                (_, Some("")) => Err(SpellingError::BadPrefix { prefix: String::new() }),
+                (_, Some(prefix)) => spelling.with_prefix(prefix),
+                (word, None) => Err(SpellingError::UnknownWord { word: shown(word) }),
+            }?;
+            has_width |= ["fixed", "minimal"].contains(&word);
+        }
+        Ok(spelling)
     }
 }
 

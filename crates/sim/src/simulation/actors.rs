@@ -492,7 +492,7 @@ fn record_names(places: &Places, edit: &Edit) {
 
 /// Returns the number of a region, which a rename does not change.
 async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
-    let get = GetRegionRequest { name: name.to_owned() };
+    let get = GetRegionRequest { name: name.to_owned(), ..GetRegionRequest::default() };
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 

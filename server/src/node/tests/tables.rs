@@ -71,7 +71,11 @@ async fn set(node: &Node, policy: Policy) {
 }
 
 async fn get(node: &Node) -> Region {
-    node.regions().get_region(Request::new(GetRegionRequest { name: name() })).await.expect("there").into_inner()
+    node.regions()
+        .get_region(Request::new(GetRegionRequest { name: name(), ..GetRegionRequest::default() }))
+        .await
+        .expect("there")
+        .into_inner()
 }
 
 async fn draw(node: &Node) -> Result<u64, Status> {

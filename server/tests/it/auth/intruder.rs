@@ -150,7 +150,7 @@ async fn err_a_caller_cannot_tell_whether_a_region_exists() {
         said(guarded.daemon.allocator().allocate(other.send(many)).await.expect_err("refused"));
         let again = kent_proto::v1::AllocateRequest { request_id: "a".to_owned(), ..super::packed(&source) };
         said(guarded.daemon.allocator().allocate(other.send(again)).await.expect_err("refused"));
-        let get = GetRegionRequest { name: super::region(region) };
+        let get = GetRegionRequest { name: super::region(region), ..GetRegionRequest::default() };
         said(guarded.daemon.regions().get_region(other.send(get)).await.expect_err("refused"));
         said(guarded.create(&other, region).await.expect_err("refused"));
         let rename = kent_proto::v1::RenameRegionRequest {

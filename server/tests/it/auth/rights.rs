@@ -294,7 +294,7 @@ async fn ok_readers_see_what_they_may_read() {
     }
     assert_eq!(seen, 2);
     for (name, readable) in [("team-a-1", true), ("team-b-1", false), ("team-b-3", false)] {
-        let get = GetRegionRequest { name: region(name) };
+        let get = GetRegionRequest { name: region(name), ..GetRegionRequest::default() };
         assert_eq!(regions.get_region(team.send(get)).await.is_ok(), readable, "{name}");
         let history = ListHistoryRequest { parent: region(name), ..Default::default() };
         match regions.list_history(team.send(history)).await {
@@ -348,7 +348,7 @@ async fn err_no_answer_names_a_region_around_that_the_caller_may_not_see() {
         .await;
     for (caller, expected) in [(&team, "-".to_owned()), (admin, region("secret"))] {
         let mut answers = Vec::new();
-        let get = GetRegionRequest { name: region("team-a-1") };
+        let get = GetRegionRequest { name: region("team-a-1"), ..GetRegionRequest::default() };
         let got = regions.get_region(caller.send(get)).await.expect("there").into_inner();
         answers.push((format!("{got:?}"), got.sealed_by));
         for parent in [SPACE.to_owned(), parent.clone()] {

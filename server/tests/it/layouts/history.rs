@@ -228,7 +228,7 @@ fn ok_an_operator_reads_the_history() {
         assert!(lines.next().expect("a line").starts_with(second), "{out}");
     }
     let (code, out, err) = operator.run("layout history nosuch");
-    assert_eq!((code, out.as_str(), err.as_str()), (0, "there are no edits\n", ""));
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "there are no edits of layout \"nosuch\"\n", ""));
     let (code, out, _) = operator.run("layout history tweets -n 1 --json");
     let edit: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
     assert_eq!((code, &edit["operation"], &edit["layout"]["name"]), (0, &"use".into(), &"tweets".into()));

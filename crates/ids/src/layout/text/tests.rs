@@ -122,6 +122,7 @@ fn err_texts_that_are_not_spellings() {
             "the prefix {prefix:?} is not valid: a prefix begins with a letter, has letters, digits and _, ends with one of _ - . :, and has at most 64 characters, as in ord_"
         )
     };
+    let twice = |what| format!("{what} occurs twice: name each at most once, as in \"base58 minimal prefix:ord_\"");
     for (text, message) in [
         (
             "base63",
@@ -140,6 +141,9 @@ fn err_texts_that_are_not_spellings() {
         ("hex prefix:_", &prefix("_")),
         ("hex prefix:1a_", &prefix("1a_")),
         ("hex prefix:a-b_", &prefix("a-b_")),
+        ("base58 fixed minimal", &twice("the width")),
+        ("base58 minimal minimal", &twice("the width")),
+        ("base58 prefix:a_ fixed prefix:b_", &twice("the prefix")),
     ] {
         assert_eq!(text.parse::<Spelling>().expect_err(text).to_string(), message);
     }

@@ -66,16 +66,18 @@ class RaiseFloorsResponse(_message.Message):
     def __init__(self, floors: _Optional[_Iterable[_Union[RaisedFloor, _Mapping]]] = ..., effective_within_ms: _Optional[int] = ...) -> None: ...
 
 class RaisedFloor(_message.Message):
-    __slots__ = ("source", "before", "after", "changed")
+    __slots__ = ("source", "before", "after", "changed", "left")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     source: str
     before: str
     after: str
     changed: bool
-    def __init__(self, source: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., changed: bool = ...) -> None: ...
+    left: str
+    def __init__(self, source: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., changed: bool = ..., left: _Optional[str] = ...) -> None: ...
 
 class AcceptClockRequest(_message.Message):
     __slots__ = ()

@@ -383,10 +383,12 @@ class PlaceOfRegion(_message.Message):
     def __init__(self, prefix: _Optional[str] = ..., zone_bits: _Optional[int] = ..., block: _Optional[str] = ...) -> None: ...
 
 class GetRegionRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "exact_counter")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    EXACT_COUNTER_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    exact_counter: bool
+    def __init__(self, name: _Optional[str] = ..., exact_counter: bool = ...) -> None: ...
 
 class CreateRegionRequest(_message.Message):
     __slots__ = ("parent", "region_id", "suffix_bits", "zone_bits", "prefix", "next", "auto_split", "validate_only", "expected_revision", "order", "request_id", "reason", "split_donor", "pace", "sealed", "policy", "answers")

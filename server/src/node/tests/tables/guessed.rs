@@ -88,7 +88,7 @@ impl Counted {
                 costs.push((stringify!($method), code, operations));
             };
         }
-        cost!(regions.get_region(GetRegionRequest { name: region.clone() }));
+        cost!(regions.get_region(GetRegionRequest { name: region.clone(), ..GetRegionRequest::default() }));
         cost!(regions.get_space(GetSpaceRequest { name: space.clone() }));
         cost!(regions.list_regions(ListRegionsRequest { parent: space.clone(), ..Default::default() }));
         cost!(regions.list_history(ListHistoryRequest { parent: space.clone(), ..Default::default() }));

@@ -171,7 +171,7 @@ async fn err_an_edit_that_comes_before_the_reversal_is_not_reverted_in_its_place
         let undo = UndoEditRequest { name: undone.to_owned(), ..UndoEditRequest::default() };
         let refused = one.regions().undo_edit(Request::new(undo)).await.expect_err("another edit is the last one now");
         assert!(refused.message().contains(expected), "{refused}");
-        let sub = GetRegionRequest { name: sub() };
+        let sub = GetRegionRequest { name: sub(), ..GetRegionRequest::default() };
         assert!(one.regions().get_region(Request::new(sub)).await.expect("there").into_inner().sealed, "{undone}");
     }
 }

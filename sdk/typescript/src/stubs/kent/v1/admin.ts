@@ -72,7 +72,7 @@ export interface RaiseFloorsRequest_Floor {
   source: string;
   /**
    * The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-   * decimal. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
+   * SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
    * because only later times are issued.
    */
   floor: string;
@@ -103,6 +103,11 @@ export interface RaisedFloor {
   after: string;
   /** False if the source was above the floor already. */
   changed: boolean;
+  /**
+   * How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
+   * Empty for a time-based source.
+   */
+  left: string;
 }
 
 export interface AcceptClockRequest {
@@ -1084,7 +1089,7 @@ export const RaiseFloorsResponse: MessageFns<RaiseFloorsResponse> = {
 };
 
 function createBaseRaisedFloor(): RaisedFloor {
-  return { source: "", before: "", after: "", changed: false };
+  return { source: "", before: "", after: "", changed: false, left: "" };
 }
 
 export const RaisedFloor: MessageFns<RaisedFloor> = {
@@ -1100,6 +1105,9 @@ export const RaisedFloor: MessageFns<RaisedFloor> = {
     }
     if (message.changed !== false) {
       writer.uint32(32).bool(message.changed);
+    }
+    if (message.left !== "") {
+      writer.uint32(42).string(message.left);
     }
     return writer;
   },
@@ -1149,6 +1157,14 @@ export const RaisedFloor: MessageFns<RaisedFloor> = {
             message.changed = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.left = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1170,6 +1186,7 @@ export const RaisedFloor: MessageFns<RaisedFloor> = {
     message.before = object.before ?? "";
     message.after = object.after ?? "";
     message.changed = object.changed ?? false;
+    message.left = object.left ?? "";
     return message;
   },
 };

@@ -484,6 +484,11 @@ export interface PlaceOfRegion {
 export interface GetRegionRequest {
   /** "spaces/SPACE/regions/REGION". */
   name: string;
+  /**
+   * Read the table and the counter of the region from the store. Otherwise the answer shows the state in this replica's
+   * memory, in which a counter that another replica has moved may be out of date.
+   */
+  exactCounter: boolean;
 }
 
 export interface CreateRegionRequest {
@@ -878,8 +883,8 @@ export interface EditResponse {
   /** The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed. */
   donor: string;
   /**
-   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
-   * a next value. If the list is empty, no replica makes a grant that the edit forbids.
+   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a step, a strict
+   * policy or a next value. If the list is empty, no replica makes a grant that the edit forbids.
    */
   unconfirmed: string[];
   /**
@@ -3640,13 +3645,16 @@ export const PlaceOfRegion: MessageFns<PlaceOfRegion> = {
 };
 
 function createBaseGetRegionRequest(): GetRegionRequest {
-  return { name: "" };
+  return { name: "", exactCounter: false };
 }
 
 export const GetRegionRequest: MessageFns<GetRegionRequest> = {
   encode(message: GetRegionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
+    }
+    if (message.exactCounter !== false) {
+      writer.uint32(16).bool(message.exactCounter);
     }
     return writer;
   },
@@ -3672,6 +3680,14 @@ export const GetRegionRequest: MessageFns<GetRegionRequest> = {
             message.name = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.exactCounter = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3690,6 +3706,7 @@ export const GetRegionRequest: MessageFns<GetRegionRequest> = {
   fromPartial(object: DeepPartial<GetRegionRequest>): GetRegionRequest {
     const message = createBaseGetRegionRequest();
     message.name = object.name ?? "";
+    message.exactCounter = object.exactCounter ?? false;
     return message;
   },
 };
