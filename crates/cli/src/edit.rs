@@ -247,9 +247,22 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
 /// Like [`write()`], but also warns about a policy that currently has no effect.
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
-    let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
+    let mut warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
+    warnings.extend(next_warning(args.next, response));
     warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));
     Ok(())
+}
+
+/// Returns a warning if the counter was above the declared number already, because the number may be a typing error. The
+/// daemon refuses such a number only if the edit changes nothing else.
+fn next_warning(next: Option<u128>, response: &EditResponse) -> Option<String> {
+    let before = response.changes.first()?.before.as_ref()?;
+    let counter: u128 = before.reserved.parse().ok()?;
+    let next = next.filter(|next| *next < counter)?;
+    let (name, counter, next) = (names::short(&before.name), number::grouped(counter), number::grouped(next));
+    Some(format!(
+        "{name} continues at {counter}, where its counter was already, and not at {next}: is no number from {next} on in use?"
+    ))
 }
 
 /// Returns warnings about a policy without effect: a cap that is already reached or that the region never reaches, or
@@ -535,6 +548,23 @@ mod tests {
                 assert!(message.contains(part), "{message}");
             }
         }
+    }
+
+    #[test]
+    fn ok_a_declared_number_below_the_counter_is_warned_of() {
+        // A quarter of the 2^10 suffixes are issued.
+        let before = Some(region("r", "", "0", 5, Kind::Open));
+        let response = EditResponse {
+            changes: vec![RegionChange { before, ..RegionChange::default() }],
+            ..EditResponse::default()
+        };
+        let reserved = &response.changes[0].before.as_ref().expect("a region").reserved;
+        let counter: u128 = reserved.parse().expect("a number");
+        assert!(counter > 1, "{reserved}");
+        assert_eq!(next_warning(None, &response), None);
+        assert_eq!(next_warning(Some(counter), &response), None);
+        let warning = next_warning(Some(counter - 1), &response).expect("a warning");
+        assert!(warning.starts_with(&format!("r continues at {}, ", number::grouped(counter))), "{warning}");
     }
 
     #[test]
