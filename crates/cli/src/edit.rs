@@ -249,6 +249,12 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
     write(response, out)?;
     let mut warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
     warnings.extend(next_warning(args.next, response));
+    if let Some(region) = response.region.as_ref().filter(|region| region.reserved.is_empty()) {
+        let (name, space) = (names::short(&region.name), names::space_of(&region.name));
+        warnings.push(format!(
+            "the daemon cannot read its store, so use `kent region show {name} --space {space}` later for `reserved`"
+        ));
+    }
     warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));
     Ok(())
 }

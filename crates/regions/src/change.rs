@@ -41,6 +41,11 @@ impl Change {
         self.before.is_none() && self.after.is_some()
     }
 
+    /// Returns whether the edit moves the counter of a region that exists before and after the edit.
+    pub fn moves_counter(&self) -> bool {
+        self.before.as_ref().zip(self.after.as_ref()).is_some_and(|(before, after)| before.issued != after.issued)
+    }
+
     /// Returns whether the edit may [stop grants](crate::Edit::stops_grants). True if the region is sealed, capped or
     /// strict or has a stride after the edit, even if it was so before the edit.
     pub fn may_stop_grants(&self) -> bool {

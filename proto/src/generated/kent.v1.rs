@@ -1773,7 +1773,9 @@ pub struct ImportTableRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EditResponse {
-    /// The edited region, after the edit. After a deletion: the region as it was before the deletion.
+    /// The edited region, after the edit. After a deletion: the region as it was before the deletion. After an edit that
+    /// stops grants, replicas on a shared store read its counters when the edit is confirmed; reserved and issued are empty
+    /// if the store does not answer then.
     #[prost(message, optional, tag = "1")]
     pub region: ::core::option::Option<Region>,
     /// All regions that the edit changed, created or deleted. Empty if the edit changed nothing.

@@ -150,11 +150,7 @@ impl RegionsService {
                     let Unconfirmed { replicas, within } = cluster.confirm(space.versions(RegionNumber(0)).0).await;
                     response.unconfirmed = replicas;
                     response.effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-                    if let Some(region) = &mut response.region {
-                        // Numbers above this counter belong to nobody yet. If the read fails, the edit is made all the
-                        // same, and the answer has the counter of this replica's memory.
-                        let _ = self.count_exactly(&space, slice::from_mut(region), now).await;
-                    }
+                    self.recount(&space, &mut response, now).await;
                 }
                 Ok(Response::new(response))
             }
@@ -291,7 +287,7 @@ impl Regions for RegionsService {
         let space = self.find(&space)?;
         for _ in 0..READ_ATTEMPTS {
             if exact_counter {
-                self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
+                self.refresh(&space).await?;
             }
             let now = self.engine.clock().steady();
             let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
@@ -532,11 +528,31 @@ impl RegionsService {
         space: &Space,
         page: &Page,
     ) -> Result<Option<ListRegionsResponse>, Status> {
-        let directory = self.engine.directory();
-        directory.refresh(space).await.map_err(|error| status::from_edit(&error))?;
+        self.refresh(space).await?;
         let now = self.engine.clock().steady();
         let mut response = list(caller, space, page, now)?;
         Ok(self.count_exactly(space, &mut response.regions, now).await?.then_some(response))
+    }
+
+    /// Updates a table to the current state of the store, for a read.
+    async fn refresh(&self, space: &Space) -> Result<(), Status> {
+        match self.engine.directory().refresh(space).await {
+            Err(EditError::Store(failure)) => Err(status::from_read(&failure)),
+            refreshed => refreshed.map_err(|error| status::from_edit(&error)),
+        }
+    }
+
+    /// Replaces the counter of an edited region in an answer by the counter in the store: once the edit is in effect,
+    /// another generator may continue from it. If the store does not answer, the counter is left out.
+    async fn recount(&self, space: &Space, response: &mut EditResponse, now: Duration) {
+        let Some(region) = &mut response.region else { return };
+        if !self.count_exactly(space, slice::from_mut(region), now).await.unwrap_or(false) {
+            (region.reserved, region.issued) = Default::default();
+        }
+        let changed = response.changes.iter_mut().filter_map(|change| change.after.as_mut());
+        for after in changed.filter(|after| after.number == region.number) {
+            (after.reserved, after.issued) = (region.reserved.clone(), region.issued.clone());
+        }
     }
 
     /// Reads the counters of regions from the store. Returns false if one of them does not fit the size of its region,

@@ -222,7 +222,8 @@ async fn err_a_replica_without_etcd_does_not_know_where_another_generator_may_st
     let reserved = |region: &Region| region.reserved.parse::<u128>().expect("a number");
     let base = drawn[0] - drawn[0] % (1 << 40);
     let last = drawn.iter().max().expect("numbers") - base;
-    assert!(reserved(&made.region.expect("the region")) > last);
+    let (region, after) = (made.region.expect("the region"), made.changes[0].after.as_ref().expect("the change"));
+    assert!(reserved(&region) > last && after.reserved == region.reserved, "{} {}", region.reserved, after.reserved);
 
     let unknown = exactly(&far, "c").await.expect_err("no etcd");
     assert_eq!(unknown.code(), Code::Unavailable, "{unknown}");

@@ -175,7 +175,7 @@ impl Directory {
             Ok(plan) if plan.changes_nothing() => Ok(()),
             // The counter is already above the declared number.
             Err(EditError::NextTooLow { .. }) => Ok(()),
-            Ok(_) if command.edit.names_a_floor() => Err(other()),
+            Ok(plan) if plan.changes.iter().any(Change::moves_counter) => Err(other()),
             Ok(_) => {
                 let problem = "was used before, for an edit that changed nothing, but this edit would change something: use a new one";
                 Err(Invalid::new("request_id", problem).into())

@@ -44,6 +44,8 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         check_effect(table, region, &patch.policy)?;
         policy.check(region.order)?;
         if !region.policy.stride.includes(policy.stride) && patch.next.is_none() {
+            // A closed region has no counter, so the numbers cannot be declared.
+            table.check_not_closed(region)?;
             let (region, stride) = (region.name.clone(), region.policy.stride);
             return Err(Refusal::OthersNumbers { region, stride });
         }
@@ -96,7 +98,7 @@ mod tests {
     use kent_ids::Stride;
 
     use super::*;
-    use crate::{AutoExpand, Count, Edit, NewRegion, Place, Start};
+    use crate::{AutoExpand, Count, Edit, NewRegion, Place, Policy, Start};
 
     fn apply(table: &mut Table, edit: &Edit) {
         let plan = table.plan(edit).expect("legal");
@@ -170,6 +172,19 @@ mod tests {
         table.apply(&undone).expect("applied");
         let next = update(Stride::EVERY, None);
         assert!(update(stride(2, 1), None).stops_grants() && !next.stops_grants());
+    }
+
+    #[test]
+    fn err_the_step_of_a_closed_region_cannot_end() {
+        let mut table = table();
+        let update = |policy| Edit::Update { name: "open".into(), patch: Patch { policy, ..Patch::default() } };
+        apply(&mut table, &update(PolicyPatch { stride: Stride::new(2, 1), ..PolicyPatch::default() }));
+        let (name, extension) = ("open-0".to_string(), "0".parse().ok());
+        let heir = NewRegion { name, suffix: Some(4), extension, start: Start::default() };
+        let (name, new_regions) = ("open".to_string(), [heir].into());
+        apply(&mut table, &Edit::Subdivide { name, by: 1, new_regions, reserve_others: true });
+        let ended = table.plan(&update(PolicyPatch::to(&Policy::default()))).expect_err("closed");
+        assert_eq!(ended.code(), "closed", "{ended}");
     }
 
     #[test]

@@ -2421,7 +2421,9 @@ export const ImportTableRequestSchema: GenMessage<ImportTableRequest> = /*@__PUR
  */
 export type EditResponse = Message<"kent.v1.EditResponse"> & {
   /**
-   * The edited region, after the edit. After a deletion: the region as it was before the deletion.
+   * The edited region, after the edit. After a deletion: the region as it was before the deletion. After an edit that
+   * stops grants, replicas on a shared store read its counters when the edit is confirmed; reserved and issued are empty
+   * if the store does not answer then.
    *
    * @generated from field: kent.v1.Region region = 1;
    */
