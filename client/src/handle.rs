@@ -228,6 +228,12 @@ impl<T: Identifier> Handle<T> {
         shared.lock().left() + of_threads
     }
 
+    /// Adds a block to the stock, for benchmarks without a daemon.
+    #[doc(hidden)]
+    pub fn add_block(&self, block: Block) {
+        self.hands.shared.lock().end_fetch(Ok(Some(Fresh { block, asked: clock::now() })));
+    }
+
     /// Returns the counters of the handle and its clones: all 0 in a forked child.
     pub fn stats(&self) -> Stats {
         let shared = &self.hands.shared;

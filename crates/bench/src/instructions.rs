@@ -8,7 +8,7 @@ use std::{env, hint::black_box, num::NonZeroU64, process::Command};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use kent_client::{
-    Uid11,
+    Client, Handle, Identifier, Uid11,
     proto::{self, AllocateRequest, AllocateResponse, Encoding, allocate_response::Identifiers},
 };
 use kent_ids::{
@@ -80,6 +80,10 @@ enum Hot {
     Uid11Parse,
     /// Find the region of an identifier among a thousand regions.
     Classify,
+    /// Take one identifier of a region from a client's stock.
+    TryNextRegion,
+    /// Take one xid from a client's stock. Under valgrind, calls are so slow that each of them reads the clock.
+    TryNextXid,
 }
 
 /// The number of calls of each function.
@@ -169,6 +173,8 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
                 black_box(index.find(spread(call).into()));
             }
         }
+        Hot::TryNextRegion => try_next(calls, |client| client.region("orders"), regional(Suffixes::EVERY, calls)?)?,
+        Hot::TryNextXid => try_next(calls, Client::xid, time_based("xid", calls)?)?,
     }
     Ok(())
 }
@@ -215,6 +221,15 @@ fn pack(block: &Block, calls: u64) {
         block.pack_into(rng, &mut out);
     }
     black_box(out);
+}
+
+/// Takes all identifiers of a block from a handle that has no other block.
+fn try_next<T: Identifier>(calls: u64, handle: impl FnOnce(&Client) -> Handle<T>, block: Block) -> anyhow::Result<()> {
+    // The client connects only when it fetches a block.
+    let handle = handle(&Client::new("http://127.0.0.1:1")?);
+    handle.add_block(block);
+    ensure!((0..calls).all(|_| black_box(&handle).try_next().is_some()), "the stock is empty");
+    Ok(())
 }
 
 fn grant_time(calls: u64) -> anyhow::Result<()> {
