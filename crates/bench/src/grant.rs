@@ -16,9 +16,10 @@ use crate::{
 /// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 1
 /// and with 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`). Another daemon has
 /// `--auth required`, and its caller sends a token with each call (`kentd, token`). The bare transport reads the same
-/// token, but does not check it (`bare, token`). A request to a peer raises a durable counter by 1000. The column `ratio` is the rate, and the last column `p99` the 99th percentile of the
-/// latency, each relative to the first contender. `cpu us` is the processor time of the server per request in
-/// microseconds. When the load generator limits the rate, compare the processor time instead.
+/// token, but does not check it (`bare, token`). A request to a peer raises a durable counter by 1000. The column `ratio`
+/// is the rate, and the last column `p99` the 99th percentile of the latency, each relative to the first contender. `cpu
+/// us` is the processor time of the server per request in microseconds. When the load generator limits the rate, compare
+/// the processor time instead.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     #[command(flatten)]

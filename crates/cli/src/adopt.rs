@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &AdoptArgs, daemon: &Daemon, out: &mut Out) -> Res
 /// time instead of a number.
 fn warn_of_full(planned: &[Raised], is_json: bool) {
     for raised in planned.iter().filter(|raised| raised.changed && raised.left == Some(0)) {
-        notice::warn(&format!("{} can issue nothing above this floor", raised.source), is_json);
+        notice::warn(&format!("{} can issue nothing above this floor as it is", raised.source), is_json);
     }
 }
 

@@ -135,18 +135,20 @@ pub(crate) async fn split(args: &SplitArgs, daemon: &Daemon, out: &mut Out) -> R
 /// Like [`write_with_chosen`], but also warns if another generator could issue identifiers of the new regions.
 fn write_divided(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
     write_with_chosen(response, new_regions, out)?;
-    if let Some(warning) = response.region.as_ref().and_then(divided_warning) {
+    // The region before the edit, because a region that the edit closes has no capacity afterward.
+    let before = response.changes.first().and_then(|change| change.before.as_ref());
+    if let Some(warning) = before.and_then(divided_warning) {
         notice::warn(&warning, out.is_json());
     }
     Ok(())
 }
 
-/// Returns a warning about a region that leaves numbers to another generator, after other regions got a part of its zone.
+/// Returns a warning about a region that leaves numbers to another generator, before other regions get a part of its zone.
 fn divided_warning(region: &Region) -> Option<String> {
     region.policy.as_ref()?.stride?;
     let (name, end) = (names::short(&region.name), number::power_of_two(&region.capacity));
     Some(format!(
-        "the other generator of {name} must stay below {end}: its numbers from {end} on may be identifiers of other regions now"
+        "the other generator of {name} must stay below {end}: its numbers from {end} on may be identifiers of other regions"
     ))
 }
 
@@ -248,11 +250,15 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let mut warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
-    warnings.extend(next_warning(args.next, response));
+    // The answer to a repeated request ID has the counter of now, which may be above the declared number.
+    if args.edit.request_id.is_none() {
+        warnings.extend(next_warning(args.next, response));
+    }
     if let Some(region) = response.region.as_ref().filter(|region| region.reserved.is_empty()) {
         let (name, space) = (names::short(&region.name), names::space_of(&region.name));
         warnings.push(format!(
-            "the daemon cannot read its store, so use `kent region show {name} --space {space}` later for `reserved`"
+            "the edit is made, but the daemon could not read the counter of {name}; read `reserved` later with `kent region show {name} \
+             --space {space}`"
         ));
     }
     warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));

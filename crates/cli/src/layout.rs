@@ -96,8 +96,8 @@ async fn create(args: &LayoutCreateArgs, daemon: &Daemon, out: &mut Out) -> Resu
 }
 
 /// The warning of a layout without a field slot, or with one value left in it.
-const ONE_SLOT: &str = "only a daemon with slot 0 can issue identifiers of this layout: no other replica, and after a crash none until slot 0 \
-                        is free again (a minute by default); for more, add a field slot, as in slot:6";
+const ONE_SLOT: &str = "only a daemon with slot 0 can issue identifiers of this layout: no other replica, and after a crash none until it is \
+                        restarted when slot 0 is free again (after a minute by default); for more, add a field slot, as in slot:6";
 
 /// Prints a layout, and for people the text `end` below it.
 fn show(layout: &v1::Layout, end: &str, out: &mut Out) -> Result<(), Failure> {

@@ -130,11 +130,11 @@ async fn show(args: &ShowArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fai
         daemon.regions().get_region(request(message)).await
     };
     let region = match get(true).await {
-        Err(unavailable) if unavailable.code() == Code::Unavailable => {
+        Err(unread) if matches!(unread.code(), Code::Unavailable | Code::DeadlineExceeded) => {
             let known = get(false).await?;
             let warning = format!(
-                "the daemon cannot read its store, so `reserved` and `issued` may be out of date: {}",
-                unavailable.message()
+                "the counter could not be read from the store, so `reserved` and `issued` may be out of date: {}",
+                unread.message()
             );
             notice::warn(&warning, out.is_json());
             known

@@ -121,7 +121,7 @@ pub enum Refusal {
     OutsideFormat,
     /// The layout cannot hold the number of the daemon's slot.
     #[error(
-        "the layout holds only the slots below {slots}, but this daemon has slot {slot}: restart the daemon once a lower slot is free (`kent \
+        "the layout holds only the slots below {slots}, but this daemon has slot {slot}: restart the daemon once a slot below {slots} is free (`kent \
          status` shows the slots), or create a layout with a wider field slot or a smaller base"
     )]
     SlotBeyondLayout {

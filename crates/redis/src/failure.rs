@@ -19,8 +19,8 @@ pub(crate) fn reply(status: &Status) -> Reply {
 }
 
 /// The messages about missing and wrong tokens, in terms of this protocol instead of gRPC.
-const SEND_TOKEN: &str =
-    "this daemon answers only callers that it knows: send AUTH TOKEN, or HELLO 3 AUTH default TOKEN, first";
+const SEND_TOKEN: &str = "this daemon answers only callers that it knows: send AUTH TOKEN, or HELLO 3 AUTH default TOKEN, first; a \
+                          certificate counts only with a URI or a DNS name";
 const BAD_TOKEN: &str = "the token is not valid: this daemon has no such token, for example because another daemon made it, or its secret \
                          is wrong; send the whole token, kent_ID_SECRET";
 

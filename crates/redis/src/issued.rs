@@ -6,7 +6,7 @@ use kent_proto::{
     v1::{Region, region::Order},
 };
 
-/// Returns the last identifier that a region has issued, as far as this daemon knows; `None` if there is none.
+/// Returns the last identifier below the counter of a region; `None` if there is none.
 ///
 /// # Errors
 ///

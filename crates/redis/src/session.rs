@@ -201,7 +201,9 @@ impl Session {
 fn check_key(key: &str) -> Result<(), Status> {
     match key.strip_prefix("region:") {
         None => Ok(()),
-        Some(name) => Err(status::from_invalid(&Invalid::new("key", format!("leave out region:, as in INCR {name}")))),
+        Some(name) => {
+            Err(status::from_invalid(&Invalid::new("key", format!("leave out region:, so that the key is {name}"))))
+        }
     }
 }
 

@@ -1775,7 +1775,7 @@ pub struct ImportTableRequest {
 pub struct EditResponse {
     /// The edited region, after the edit. After a deletion: the region as it was before the deletion. After an edit that
     /// stops grants, replicas on a shared store read its counters when the edit is confirmed; reserved and issued are empty
-    /// if the store does not answer then.
+    /// if they could not be read then.
     #[prost(message, optional, tag = "1")]
     pub region: ::core::option::Option<Region>,
     /// All regions that the edit changed, created or deleted. Empty if the edit changed nothing.
@@ -7504,8 +7504,8 @@ pub mod raise_floors_request {
         #[prost(string, tag = "1")]
         pub source: ::prost::alloc::string::String,
         /// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-        /// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
-        /// because only later times are issued.
+        /// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must
+        /// have passed, because only later times are issued.
         #[prost(string, tag = "2")]
         pub floor: ::prost::alloc::string::String,
     }
@@ -7536,8 +7536,8 @@ pub struct RaisedFloor {
     /// False if the source was above the floor already.
     #[prost(bool, tag = "4")]
     pub changed: bool,
-    /// How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
-    /// Empty for a time-based source.
+    /// How many numbers a region or a series has left within its capacity and its cap, decimal. With a step, the numbers of
+    /// the other generator count as well. Empty for a time-based source.
     #[prost(string, tag = "5")]
     pub left: ::prost::alloc::string::String,
 }

@@ -388,8 +388,8 @@ type RaisedFloor struct {
 	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
 	// False if the source was above the floor already.
 	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	// How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
-	// Empty for a time-based source.
+	// How many numbers a region or a series has left within its capacity and its cap, decimal. With a step, the numbers of
+	// the other generator count as well. Empty for a time-based source.
 	Left          string `protobuf:"bytes,5,opt,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2774,8 +2774,8 @@ type RaiseFloorsRequest_Floor struct {
 	// to operate the daemon.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-	// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
-	// because only later times are issued.
+	// SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must
+	// have passed, because only later times are issued.
 	Floor         string `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

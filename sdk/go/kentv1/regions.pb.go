@@ -4096,7 +4096,7 @@ type EditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The edited region, after the edit. After a deletion: the region as it was before the deletion. After an edit that
 	// stops grants, replicas on a shared store read its counters when the edit is confirmed; reserved and issued are empty
-	// if the store does not answer then.
+	// if they could not be read then.
 	Region *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	// All regions that the edit changed, created or deleted. Empty if the edit changed nothing.
 	Changes []*RegionChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`

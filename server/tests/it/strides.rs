@@ -202,6 +202,34 @@ fn err_a_request_id_does_not_stand_for_a_step_that_is_gone() {
     assert_eq!(operator.kent("alloc region:ids@orders -n 2"), lines([101, 102]));
 }
 
+/// The new regions could have identifiers of the other generator, unless it stays below the capacity of the region.
+#[test]
+fn ok_a_division_beside_another_generator_is_warned_of() {
+    let operator = operator();
+    operator.kent("region set ids --space orders --step 2");
+    for edit in ["split ids --by 1 --new other:10", "subdivide ids --by 1 --new heir:20:0 --abstract"] {
+        let (code, _, warning) = operator.run(&format!("region {edit} --space orders"));
+        assert_eq!(code, 0, "{edit}: {warning}");
+        assert!(warning.contains("the other generator of ids must stay below 2^20: "), "{edit}: {warning}");
+    }
+}
+
+/// Another replica may hold a chunk between the declared number and the counter.
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_repeated_declaration_names_another_number() {
+    let etcd = Etcd::start(1);
+    let [one, two] = pair(&etcd).await;
+    let set = |words: &str| run_at(one.grpc_address(), &format!("region set c {words}"));
+    for words in ["--next 5000", "--next 5000 --request-id x"] {
+        let (code, _, error) = set(words);
+        assert_eq!(code, 0, "{words}: {error}");
+    }
+    let drawn = draw(&two, "region:c", 10).await.expect("granted");
+    assert!(drawn.iter().all(|id| (5000..5500).contains(id)), "the chunk begins at the declared number: {drawn:?}");
+    let (code, out, error) = set("--next 5500 --request-id x");
+    assert!(code == 1 && error.contains("NEXT_TOO_LOW"), "{out}{error}");
+}
+
 async fn exactly(daemon: &Daemon, region: &str) -> Result<Region, Status> {
     let get = GetRegionRequest { name: name(region), exact_counter: true };
     daemon.regions().get_region(get).await.map(tonic::Response::into_inner)

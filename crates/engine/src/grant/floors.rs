@@ -52,7 +52,7 @@ pub enum Raised {
         before: Count,
         /// The number at which the source continues now.
         after: Count,
-        /// The number at which the source ends.
+        /// The number at which the source may issue nothing more.
         end: Count,
         /// Whether a record changes.
         is_change: bool,
@@ -360,8 +360,8 @@ struct SeriesPlan {
     write: Option<(Version, Counter)>,
 }
 
-const fn raised_region(Declared { before, after, capacity, is_change, .. }: &Declared<'_>) -> Raised {
-    Raised::Counter { before: *before, after: *after, end: *capacity, is_change: *is_change }
+const fn raised_region(Declared { before, after, limit, is_change, .. }: &Declared<'_>) -> Raised {
+    Raised::Counter { before: *before, after: *after, end: *limit, is_change: *is_change }
 }
 
 fn of_unknown(unknown: Unknown) -> FloorError {

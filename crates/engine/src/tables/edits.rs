@@ -173,8 +173,9 @@ impl Directory {
         let now = EditCommand { options: EditOptions { expected: None, ..command.options.clone() }, ..command.clone() };
         match self.plan_edit(space, &now, &counters).await {
             Ok(plan) if plan.changes_nothing() => Ok(()),
-            // The counter is already above the declared number.
-            Err(EditError::NextTooLow { .. }) => Ok(()),
+            // The counter of the only daemon is already above the declared number. Another replica could hold a chunk
+            // below the counter, but above the declared number.
+            Err(EditError::NextTooLow { is_shared: false, .. }) => Ok(()),
             Ok(plan) if plan.changes.iter().any(Change::moves_counter) => Err(other()),
             Ok(_) => {
                 let problem = "was used before, for an edit that changed nothing, but this edit would change something: use a new one";

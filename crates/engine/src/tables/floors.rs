@@ -58,6 +58,8 @@ pub(crate) struct Subject<'f> {
     region: &'f str,
     counter: [EditedCounter; 1],
     capacity: Count,
+    /// The number of suffixes that may be issued.
+    limit: Count,
     /// The number of suffixes through the floor.
     through: Count,
 }
@@ -67,7 +69,8 @@ pub(crate) struct Subject<'f> {
 pub(crate) struct Declared<'f> {
     pub(crate) before: Count,
     pub(crate) after: Count,
-    pub(crate) capacity: Count,
+    /// The number of suffixes that may be issued.
+    pub(crate) limit: Count,
     /// Whether the edit changes the counter, or confirms its position after a restore. On a cluster, there is also an
     /// edit if the counter is above the floor, so that other replicas drop their chunks.
     pub(crate) is_change: bool,
@@ -141,9 +144,10 @@ impl Directory {
             self.check_region(caller, Action::Edit, &space.name(), region).map_err(EditError::from)?;
             let found = space.read(|table| {
                 let region = table.named(region)?;
-                Ok((region.number, region.capacity(), region.suffixes_through(*identifier, table.bits())))
+                let through = region.suffixes_through(*identifier, table.bits());
+                Ok((region.number, (region.capacity(), region.limit()), through))
             });
-            let (number, capacity, through) = found.map_err(|refusal| EditError::Refused {
+            let (number, (capacity, limit), through) = found.map_err(|refusal| EditError::Refused {
                 space: space.name(),
                 refusal: Box::new(refusal),
                 nearest: None,
@@ -153,7 +157,7 @@ impl Directory {
                 return Err(bad(source, "another floor names the same region"));
             }
             let counter = [(number, space.cell(number, self.chunk))];
-            Ok(Subject { space, region, counter, capacity, through })
+            Ok(Subject { space, region, counter, capacity, limit, through })
         };
         floors.iter().map(subject).collect()
     }
@@ -177,7 +181,7 @@ impl Directory {
 
     async fn plan_floor<'f>(
         &self,
-        Subject { space, region, counter, capacity, through }: &Subject<'f>,
+        Subject { space, region, counter, capacity, limit, through }: &Subject<'f>,
         author: &FloorAuthor,
     ) -> Result<Option<Declared<'f>>, EditError> {
         let [(number, cell)] = counter;
@@ -185,7 +189,7 @@ impl Directory {
             let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
             let (is_unsure, before) = (self.is_unsure(&read), cell.rest_of(read));
             if *through == Count::ZERO {
-                return Ok(Some(Declared { before, after: before, capacity: *capacity, is_change: false, edit: None }));
+                return Ok(Some(Declared { before, after: before, limit: *limit, is_change: false, edit: None }));
             }
             // On a cluster, another replica may hold a chunk below the floor although the counter is above it. Then the
             // counter is declared as it is, so that the replica drops the chunk. If it keeps moving, some numbers are
@@ -209,14 +213,14 @@ impl Directory {
                 // The only daemon has granted numbers above the floor since the counter was read.
                 Err(EditError::NextTooLow { counter, .. }) => {
                     let (before, after) = (counter, counter);
-                    return Ok(Some(Declared { before, after, capacity: *capacity, is_change: false, edit: None }));
+                    return Ok(Some(Declared { before, after, limit: *limit, is_change: false, edit: None }));
                 }
                 Err(error) => return Err(error),
             };
             let is_edit = plan.revision != plan.base;
             let edit = is_edit.then(|| FloorEdit { space, counter: counter.clone(), command, plan });
             let is_change = is_edit && (before != after || is_unsure);
-            return Ok(Some(Declared { before, after, capacity: *capacity, is_change, edit }));
+            return Ok(Some(Declared { before, after, limit: *limit, is_change, edit }));
         }
         Ok(None)
     }

@@ -181,7 +181,7 @@ async fn pages_that_are_read_ahead_are_complete() {
         let Some(page) = pages.next().await.unwrap() else { break };
         found.extend(page);
     }
-    assert!(dropped > 2, "{dropped} calls were dropped");
+    assert!(dropped > 0, "no call was dropped");
     assert!(found.iter().map(|(key, _)| key).eq(&keys), "{} of {} records", found.len(), keys.len());
     assert!(found.iter().all(|(_, versioned)| versioned.value == b"old"));
 }

@@ -72,8 +72,8 @@ export interface RaiseFloorsRequest_Floor {
   source: string;
   /**
    * The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-   * SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
-   * because only later times are issued.
+   * SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must
+   * have passed, because only later times are issued.
    */
   floor: string;
 }
@@ -104,8 +104,8 @@ export interface RaisedFloor {
   /** False if the source was above the floor already. */
   changed: boolean;
   /**
-   * How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
-   * Empty for a time-based source.
+   * How many numbers a region or a series has left within its capacity and its cap, decimal. With a step, the numbers of
+   * the other generator count as well. Empty for a time-based source.
    */
   left: string;
 }

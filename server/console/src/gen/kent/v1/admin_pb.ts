@@ -168,8 +168,8 @@ export type RaiseFloorsRequest_Floor = Message<"kent.v1.RaiseFloorsRequest.Floor
 
   /**
    * The greatest identifier in use. For a region: an identifier in a text form of its space. For a series: its number,
-   * SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must have passed,
-   * because only later times are issued.
+   * SYMBOL:NUMBER or its UUID. For a time-based source: an identifier, or a time in RFC 3339 form, in UTC. That time must
+   * have passed, because only later times are issued.
    *
    * @generated from field: string floor = 2;
    */
@@ -245,8 +245,8 @@ export type RaisedFloor = Message<"kent.v1.RaisedFloor"> & {
   changed: boolean;
 
   /**
-   * How many numbers a region or a series can issue from now on, decimal. A region can issue more after it is expanded.
-   * Empty for a time-based source.
+   * How many numbers a region or a series has left within its capacity and its cap, decimal. With a step, the numbers of
+   * the other generator count as well. Empty for a time-based source.
    *
    * @generated from field: string left = 5;
    */

@@ -2423,7 +2423,7 @@ export type EditResponse = Message<"kent.v1.EditResponse"> & {
   /**
    * The edited region, after the edit. After a deletion: the region as it was before the deletion. After an edit that
    * stops grants, replicas on a shared store read its counters when the edit is confirmed; reserved and issued are empty
-   * if the store does not answer then.
+   * if they could not be read then.
    *
    * @generated from field: kent.v1.Region region = 1;
    */
