@@ -13,8 +13,8 @@ use super::value::parse_space;
 /// Reads one identifier per line, or a column of CSV, in a stream. Counts the identifiers of each format or region. Finds
 /// lines that are not identifiers, duplicates, and identifiers that were never issued, and shows the first ten of each.
 /// With --space, an identifier was never issued if no region has issued it; with --as serial:SYMBOL, if its number is
-/// free; otherwise, if its time is more than 2 s later than this machine's clock. The format of each identifier is guessed as by `kent inspect`. Needs a daemon only with
-/// --space and with --as layout:NAME or --as serial:SYMBOL.
+/// free; otherwise, if its time is more than 2 s later than this machine's clock. The format of each identifier is
+/// guessed as by `kent inspect`. Needs a daemon only with --space and with --as layout:NAME or --as serial:SYMBOL.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_HELP)]
 pub(crate) struct CheckArgs {

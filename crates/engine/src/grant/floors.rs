@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kent_codec::{Reading, inspect, parse_number, parse_serial};
+use kent_codec::{Reading, inspect, parse_serial};
 use kent_ids::{
     Series, Slot, Source, UnixNanos, UnixSeconds,
     layout::{FieldKind, Layout, Spelling},
@@ -25,7 +25,7 @@ use kent_proto::{
 use kent_regions::Count;
 use kent_store::{CommitError, Committed, Txn, Unknown, Version};
 
-use super::{Grants, series::is_builtin};
+use super::Grants;
 pub use crate::tables::floors::FloorAuthor;
 use crate::{
     error::FloorError,
@@ -307,16 +307,13 @@ impl Grants {
                 regions.push(self.regions.directory().region_floor(&author.caller, named, (space, name), text)?);
                 Ok(Floor::Region(regions.len() - 1))
             }
-            Source::Series(series) if is_builtin(series) => {
+            Source::Series(Series::FullRand) => {
                 Err(Invalid::new("source", format!("{source} has no order, so it cannot continue above an identifier"))
                     .into())
             }
-            Source::Series(series) => {
-                let number = match series {
-                    Series::Serial(serials) => parse_serial(text, serials),
-                    Series::FullRand => parse_number(text),
-                };
-                let number = number.map_err(|expected| bad(format!("cannot read {text:?}: {expected}")))?;
+            Source::Series(series @ Series::Serial(serials)) => {
+                let number =
+                    parse_serial(text, serials).map_err(|expected| bad(format!("cannot read {text:?}: {expected}")))?;
                 Ok(Floor::Number(series.clone(), number))
             }
             Source::Format(format) => {
