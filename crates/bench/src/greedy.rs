@@ -21,7 +21,7 @@ use tonic::{Code, Request};
 use crate::{
     contest::{Bound, Contender, Contest, Options, Unit},
     figures::now,
-    lean::{Caller, Lean},
+    lean::{Caller, Lean, Token},
     load::{self, Load, lease, packed},
     other,
     process::Served,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &GreedyArgs) -> anyhow::Result<()> {
         let limited = token(&store, "limited", CallerLimits::default()).await?;
         anyhow::Ok((certificate.certificates.refresh().await?, [own, unlimited, limited]))
     })?;
-    let caller = |token| Caller { tls: Some(tls.clone()), token: Some(token) };
+    let caller = |secret| Caller { tls: Some(tls.clone()), token: Some(Token { secret, is_indexed: false }) };
     let (own, unlimited, limited) = (caller(own), caller(unlimited), caller(limited));
     let load = Load::Unary { request: lease("uuidv7", 1), connections: 1, in_flight: 1 };
     let alone = || runtime.block_on(load::run_as(&load, &daemon.address, &own, options.length()));
@@ -159,7 +159,7 @@ impl Greedy {
 
     fn send(&self, message: AllocateRequest) -> anyhow::Result<Request<AllocateRequest>> {
         let mut request = Request::new(message);
-        let token = self.caller.token.as_deref().unwrap_or_default();
+        let token = self.caller.token.as_ref().map(|token| &*token.secret).unwrap_or_default();
         request.metadata_mut().insert("authorization", format!("Bearer {token}").parse()?);
         Ok(request)
     }

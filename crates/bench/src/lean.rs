@@ -30,16 +30,23 @@ use crate::{contest::Slice, figures::now};
 pub(crate) struct Caller {
     /// The TLS configuration. Without a configuration, the connection is not encrypted.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<Token>,
+}
+
+/// A token, and how the caller sends it.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) secret: String,
+    /// Whether the caller sends the token in full only once per connection, and then as a table index, as the gRPC
+    /// client of Go does. Clients on h2, such as tonic, send it in full with each call.
+    pub(crate) is_indexed: bool,
 }
 
 /// A connection and its calls in flight.
 pub(crate) struct Lean {
     stream: Either<TcpStream, TlsStream<TcpStream>>,
-    /// `:method` and `:scheme`.
-    common: [u8; 2],
-    /// The field `authorization`, if the caller has a token.
-    authorization: Vec<u8>,
+    /// The header fields of the first call, and those of each later one.
+    fields: [Vec<u8>; 2],
     /// Whether a refusal counts as an answer.
     is_refusable: bool,
     received: Vec<u8>,
@@ -83,11 +90,13 @@ const WINDOW: u32 = (1 << 31) - 1 - 65_535;
 /// `:method: POST`, and `:scheme: http` or `https`, which are in the static table.
 const PLAIN: [u8; 2] = [0x83, 0x86];
 const SECURE: [u8; 2] = [0x83, 0x87];
-/// `:path`, `:authority`, `content-type` and `te` by their indices, after [`literal_fields`] has added them in this order.
-const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
-/// `authorization` as a literal without indexing (RFC 7541, 6.2.2). tonic's client also sends it with each call, but
+/// The index of the newest field of the dynamic table (RFC 7541, 2.3.3).
+const NEWEST: u8 = 0x80 | 62;
+/// The name `authorization` of a literal without indexing (RFC 7541, 6.2.2). tonic's client sends the value
 /// Huffman-coded (5.2), which takes a server on h2 about as long to read.
-const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
+const AUTHORIZATION: &[u8] = &[0x0f, 23 - 15];
+/// The same name of a literal that the server adds to its table (RFC 7541, 6.2.1).
+const ADDED_AUTHORIZATION: &[u8] = &[0x40 | 23];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
 /// The interval at which calls at a given rate are sent.
@@ -116,8 +125,7 @@ impl Lean {
         frame(&mut out, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
         let mut lean = Self {
             stream,
-            common,
-            authorization: caller.token.as_deref().map(authorization).unwrap_or_default(),
+            fields: fields(common, caller.token.as_ref()),
             is_refusable: false,
             received: Vec::new(),
             out,
@@ -195,13 +203,9 @@ impl Lean {
     /// Makes a call for each of these times, from which the latency counts.
     async fn calls(&mut self, times: impl IntoIterator<Item = Instant>) -> anyhow::Result<()> {
         for sent in times {
-            let mut fields = self.common.to_vec();
-            match self.next {
-                1 => fields.extend(literal_fields()),
-                _ => fields.extend(INDEXED_FIELDS),
-            }
-            fields.extend(&self.authorization);
-            frame(&mut self.out, HEADERS, END_HEADERS, self.next, &fields);
+            let [first, later] = &self.fields;
+            let fields = if self.next == 1 { first } else { later };
+            frame(&mut self.out, HEADERS, END_HEADERS, self.next, fields);
             frame(&mut self.out, DATA, END_STREAM, self.next, &self.message);
             self.in_flight.push_back(Call { stream: self.next, sent, is_answered: false });
             self.next += 2;
@@ -296,11 +300,28 @@ fn literal_fields() -> Vec<u8> {
     fields
 }
 
+/// Returns the header fields of the first call on a connection, and those of each later one.
+fn fields(common: [u8; 2], token: Option<&Token>) -> [Vec<u8>; 2] {
+    // `literal_fields` adds four fields to the table, and the token can be a fifth, newer one.
+    let shared = |fifth: u8| [3, 2, 1, 0].map(|newer| NEWEST + newer + fifth);
+    let (first, later, shared) = match token {
+        None => (Vec::new(), Vec::new(), shared(0)),
+        Some(Token { secret, is_indexed: false }) => {
+            let field = authorization(AUTHORIZATION, secret);
+            (field.clone(), field, shared(0))
+        }
+        Some(Token { secret, is_indexed: true }) => {
+            (authorization(ADDED_AUTHORIZATION, secret), vec![NEWEST], shared(1))
+        }
+    };
+    [[&common[..], &literal_fields(), &first].concat(), [&common[..], &shared, &later].concat()]
+}
+
 /// Returns the field `authorization` with a token.
-fn authorization(token: &str) -> Vec<u8> {
+fn authorization(name: &[u8], token: &str) -> Vec<u8> {
     let value = format!("Bearer {token}");
     // OK because a token has 82 bytes, and a length below 127 has one byte.
-    [&AUTHORIZATION[..], &[value.len() as u8], value.as_bytes()].concat()
+    [name, &[value.len() as u8], value.as_bytes()].concat()
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use kent_client::{
@@ -12,10 +13,14 @@ use kent_client::{
 use kent_tls::{Certificates, Pem, Pems};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
-use crate::{arena::Arena, lean::Caller, process::Served};
+use crate::{
+    arena::Arena,
+    lean::{Caller, Token},
+    process::Served,
+};
 
 /// The contenders with TLS or tokens: their names, servers and callers.
-pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
+pub(crate) struct Secure(Vec<(&'static str, Arc<Served>, Caller)>);
 
 /// The files with a server's certificate and key.
 pub(crate) struct ServerCertificate {
@@ -29,23 +34,26 @@ impl Secure {
     pub(crate) fn start(arena: &Arena) -> anyhow::Result<Self> {
         let (kentd, certificate) = (arena.options.kentd.as_ref(), ServerCertificate::write(arena.data())?);
         let store = |name: &str| store(arena.data(), name);
-        let guarded = Served::kentd_with(kentd, &store("guarded"), &["--auth", "required"])?;
+        let guarded = Arc::new(Served::kentd_with(kentd, &store("guarded"), &["--auth", "required"])?);
         let token = arena.runtime.block_on(token(&store("guarded"), "bench", CallerLimits::default()))?;
-        let with_token = Caller { tls: None, token: Some(token) };
+        let with_token = |is_indexed| Caller { tls: None, token: Some(Token { secret: token.clone(), is_indexed }) };
+        let (literal, indexed) = (with_token(false), with_token(true));
         let bare = Served::bare()?;
         let bare_tls = Served::bare_with(&["--cert", &certificate.path, "--key", &certificate.key_path])?;
         let daemon = Served::kentd_with(kentd, &store("secure"), &certificate.arguments())?;
         let tls = arena.runtime.block_on(certificate.certificates.refresh())?;
         let over_tls = Caller { tls: Some(tls), token: None };
         Ok(Self(vec![
-            ("bare, token", bare, with_token.clone()),
-            ("kentd, token", guarded, with_token),
-            ("bare, tls", bare_tls, over_tls.clone()),
-            ("kentd, tls", daemon, over_tls),
+            ("bare, token", Arc::new(bare), literal.clone()),
+            ("kentd, token", guarded.clone(), literal),
+            ("kentd, indexed token", guarded, indexed),
+            //DEEP
+            ("bare, tls", Arc::new(bare_tls), over_tls.clone()),
+            ("kentd, tls", Arc::new(daemon), over_tls),
         ]))
     }
 
-    pub(crate) fn contenders(&self) -> &[(&'static str, Served, Caller)] {
+    pub(crate) fn contenders(&self) -> &[(&'static str, Arc<Served>, Caller)] {
         &self.0
     }
 }
