@@ -50,7 +50,7 @@ pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// sled's pool threads need only microseconds to release the file, so five seconds are enough even on an overloaded
 /// machine.
