@@ -266,7 +266,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         Ok(records::region_record::Kind::Unspecified) | Err(_) => return Err(malformed("the kind of a region")),
     };
     let narrow = |bits: u32| u8::try_from(bits).map_err(|_| malformed("a width of a region"));
-    let history: Result<_, _> = record.former_prefixes.iter().map(former_prefix).collect();
+    let history: Result<Vec<_>, _> = record.former_prefixes.iter().map(former_prefix).collect();
     Ok(Region {
         number,
         name: record.name,
@@ -278,7 +278,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         parent: record.parent.map(RegionNumber),
         issued,
         since: Revision(record.prefix_since),
-        history: history?,
+        history: history?.into(),
         order: match records::region_record::Order::try_from(record.order) {
             Ok(records::region_record::Order::Sequential) => Order::Sequential,
             Ok(records::region_record::Order::Scrambled) => Order::Scrambled,
@@ -539,7 +539,8 @@ mod tests {
                 from: Revision(1),
                 to: Revision(8),
                 issued: Count::Below(2),
-            }],
+            }]
+            .into(),
             order: Order::Sequential,
             pace: Pace::for_bits(50),
             sealed: false,

@@ -26,6 +26,7 @@ mod indexing;
 mod limits;
 mod map;
 mod name;
+mod names;
 mod nearest;
 mod pace;
 mod plan;

@@ -204,14 +204,14 @@ impl Table {
 
 /// Returns the region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
-    let mut history = region.history.clone();
+    let mut history = region.history.to_vec();
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
     history.push(FormerPrefix { prefix, from, to, issued });
     Region {
         prefix: region.prefix.zeros(by),
         zone: region.zone - by, // OK because the caller has checked the zone
         since: table.revision().next(),
-        history,
+        history: history.into(),
         ..region.clone()
     }
 }

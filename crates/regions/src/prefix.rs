@@ -10,8 +10,9 @@ use thiserror::Error;
 /// Prefixes are ordered like the intervals that they represent: by the first identifier, outer before inner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    /// The bits, aligned to the left and followed by zeros.
-    left: u128,
+    /// The bits, aligned to the left and followed by zeros: the upper and the lower half. A `u128` would enlarge a prefix
+    /// from 24 to 32 bytes, because of its alignment.
+    left: [u64; 2],
     len: u8,
 }
 
@@ -66,14 +67,23 @@ impl Prefix {
     pub const MAX_LEN: u8 = 128;
 
     /// The empty prefix, which every identifier has.
-    pub const EMPTY: Self = Self { left: 0, len: 0 };
+    pub const EMPTY: Self = Self { left: [0; 2], len: 0 };
 
     /// Returns the prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and a `len` above
     /// 128 counts as 128.
     pub const fn new(value: u128, len: u8) -> Self {
         let len = if len > Self::MAX_LEN { Self::MAX_LEN } else { len };
-        let left = if len == 0 { 0 } else { value << (128 - len as u32) };
-        Self { left, len }
+        Self::aligned(if len == 0 { 0 } else { value << (128 - len as u32) }, len)
+    }
+
+    /// Returns the prefix made of the high `len` bits of `left`, whose other bits are zero.
+    const fn aligned(left: u128, len: u8) -> Self {
+        Self { left: [(left >> 64) as u64, left as u64], len } // OK because each half has 64 bits
+    }
+
+    /// Returns the bits, aligned to the left and followed by zeros.
+    const fn left(self) -> u128 {
+        (self.left[0] as u128) << 64 | self.left[1] as u128
     }
 
     /// Returns the number of bits, 0 to 128.
@@ -84,13 +94,13 @@ impl Prefix {
 
     /// Returns the bits, as the low bits of a number.
     pub const fn value(self) -> u128 {
-        if self.len == 0 { 0 } else { self.left >> (128 - self.len as u32) }
+        if self.len == 0 { 0 } else { self.left() >> (128 - self.len as u32) }
     }
 
     /// Returns the first n-bit identifier that has this prefix: the prefix, then zeros. `bits` must be at least the
     /// prefix's length.
     pub const fn base(self, bits: u8) -> u128 {
-        if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
+        if bits == 0 { 0 } else { self.left() >> (128 - bits as u32) }
     }
 
     /// Returns the last n-bit identifier that has this prefix: the prefix, then ones. `bits` must be at least the
@@ -101,9 +111,9 @@ impl Prefix {
 
     /// Returns this prefix followed by another.
     pub const fn join(self, more: Self) -> Self {
-        let right = if self.len >= 128 { 0 } else { more.left >> self.len };
+        let right = if self.len >= 128 { 0 } else { more.left() >> self.len };
         let len = self.len.saturating_add(more.len);
-        Self { left: self.left | right, len: if len > Self::MAX_LEN { Self::MAX_LEN } else { len } }
+        Self::aligned(self.left() | right, if len > Self::MAX_LEN { Self::MAX_LEN } else { len })
     }
 
     /// Returns this prefix followed by `count` zeros.
@@ -113,17 +123,17 @@ impl Prefix {
 
     /// Returns the bits after the first `len`.
     pub const fn rest(self, len: u8) -> Self {
-        if len >= self.len { Self::EMPTY } else { Self { left: self.left << len, len: self.len - len } }
+        if len >= self.len { Self::EMPTY } else { Self::aligned(self.left() << len, self.len - len) }
     }
 
     /// Returns the first `len` bits.
     pub(crate) const fn first(self, len: u8) -> Self {
-        if len >= self.len { self } else { Self { left: self.left & high(len), len } }
+        if len >= self.len { self } else { Self::aligned(self.left() & high(len), len) }
     }
 
     /// Returns the bit after the first `len`: 0 or 1. `len` must be less than 128.
     pub(crate) const fn bit(self, len: u8) -> usize {
-        (self.left >> (127 - len as u32) & 1) as usize // OK because a bit fits
+        (self.left() >> (127 - len as u32) & 1) as usize // OK because a bit fits
     }
 
     /// Returns this prefix followed by a 0 or, if `is_upper`, by a 1.
@@ -135,18 +145,18 @@ impl Prefix {
     pub(crate) const fn sibling(self) -> Option<Self> {
         match self.len {
             0 => None,
-            len => Some(Self { left: self.left ^ 1 << (128 - len as u32), len }),
+            len => Some(Self::aligned(self.left() ^ 1 << (128 - len as u32), len)),
         }
     }
 
     /// Returns the last of all prefixes that begin with this one.
     pub(crate) const fn last_inside(self) -> Self {
-        Self { left: self.left | !high(self.len), len: Self::MAX_LEN }
+        Self::aligned(self.left() | !high(self.len), Self::MAX_LEN)
     }
 
     /// Returns whether this prefix begins with `outer` (every prefix begins with itself).
     pub const fn starts_with(self, outer: Self) -> bool {
-        self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
+        self.len >= outer.len && (self.left() ^ outer.left()) & high(outer.len) == 0
     }
 
     /// Returns whether one of the two prefixes begins with the other, so that their intervals overlap.
@@ -156,13 +166,13 @@ impl Prefix {
 
     /// Returns whether all bits are zero.
     pub const fn is_zero(self) -> bool {
-        self.left == 0
+        self.left() == 0
     }
 
     /// Returns whether the n-bit identifier has this prefix.
     pub const fn holds(self, id: u128, bits: u8) -> bool {
         let left = if bits == 0 { 0 } else { id << (128 - bits as u32) };
-        (left ^ self.left) & high(self.len) == 0
+        (left ^ self.left()) & high(self.len) == 0
     }
 }
 
@@ -173,7 +183,7 @@ const fn high(len: u8) -> u128 {
 
 impl Ord for Prefix {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.left, self.len).cmp(&(other.left, other.len))
+        (self.left(), self.len).cmp(&(other.left(), other.len))
     }
 }
 
@@ -189,7 +199,7 @@ impl fmt::Display for Prefix {
         if f.alternate() && self.len == 0 {
             return f.write_str("(none)");
         }
-        (0..self.len).try_for_each(|at| f.write_str(if self.left >> (127 - at) & 1 == 1 { "1" } else { "0" }))
+        (0..self.len).try_for_each(|at| f.write_str(if self.left() >> (127 - at) & 1 == 1 { "1" } else { "0" }))
     }
 }
 

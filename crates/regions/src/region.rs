@@ -9,7 +9,7 @@ use crate::{
     count::Count,
     pace::Pace,
     prefix::Prefix,
-    rare::Rare,
+    rare::{Rare, Usual},
     refusal::Refusal,
     revision::Revision,
 };
@@ -54,6 +54,10 @@ pub struct FormerPrefix {
     pub issued: Count,
 }
 
+impl Usual for Vec<FormerPrefix> {
+    const USUAL: &'static Self = &Self::new();
+}
+
 /// A named part of a space: `prefix | expansion zone | suffix`.
 ///
 /// The fields hold the stored values. [`Table::restore`](crate::Table::restore) checks that they are consistent.
@@ -82,7 +86,7 @@ pub struct Region {
     /// The revision in which it got its current prefix.
     pub since: Revision,
     /// Its former prefixes, oldest first.
-    pub history: Vec<FormerPrefix>,
+    pub history: Rare<Vec<FormerPrefix>>,
     /// The order in which its suffixes are issued.
     pub order: Order,
     /// The number from which the key of its scrambled order is derived: its own number, or that of the closed region

@@ -1,6 +1,6 @@
 //! Restores a table from its stored regions, and checks its invariants.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::cmp::Ordering;
 
 use thiserror::Error;
@@ -9,6 +9,7 @@ use crate::{
     count::Count,
     limits::BITS_MAX,
     name::is_table_name,
+    names::Names,
     region::{FormerPrefix, Kind, Region, RegionNumber},
     revision::Revision,
     table::Table,
@@ -65,18 +66,20 @@ impl Table {
             Some(region) => Err(Damage::Region { region: region.name.clone(), what }),
             None => Ok(()),
         };
-        let mut names: Vec<_> = listed.iter().map(|region| (region.name.clone(), region.number)).collect();
-        names.sort();
-        if let Some([_, (region, _)]) = names.array_windows().find(|[(one, _), (other, _)]| one == other) {
-            return Err(Damage::Region { region: region.clone(), what: TAKEN });
-        }
-        let by_name = names.into_iter().collect();
         twice(sort(&mut listed, |one, other| one.number.cmp(&other.number)), TAKEN)?;
-        let by_number = listed.iter().map(|region| (region.number, region.clone())).collect();
+        let by_number: BTreeMap<_, _> = listed.iter().map(|region| (region.number, region.clone())).collect();
+        let names: Names = listed.iter().map(Arc::as_ref).collect();
+        let named = |name: &str| {
+            let candidates = names.candidates(name).filter_map(|number| by_number.get(&number));
+            candidates.filter(|region| region.name == name).count()
+        };
+        let doubtful = names.doubtful().filter_map(|number| by_number.get(&number));
+        let same = { doubtful }.find(|region| named(&region.name) > 1);
+        twice(same.map(Arc::as_ref), TAKEN)?;
         twice(sort(&mut listed, |one, other| one.prefix.cmp(&other.prefix)), "its prefix exists twice")?;
         let table = Self::empty(bits, revision, next_number);
         table.check_all(&listed)?;
-        Ok(table.with(&listed, by_number, by_name))
+        Ok(table.with(&listed, by_number, names))
     }
 
     /// Checks every invariant of every region.

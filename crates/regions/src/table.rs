@@ -1,6 +1,6 @@
 //! The prefix table of one space: its regions by name, by number and by prefix.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
 use core::ops::Bound::{self, Excluded, Unbounded};
 
@@ -14,6 +14,7 @@ use crate::{
     free::FreeBlocks,
     index::Index,
     limits::BITS_MAX,
+    names::Names,
     prefix::Prefix,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
@@ -32,7 +33,7 @@ pub struct Table {
     /// Pointers to regions make copies of the table cheap. They also save memory: the nodes of a `BTreeMap` that grows
     /// only at its end stay half empty, and an unused entry for a pointer is smaller than one for a region.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
-    by_name: BTreeMap<String, RegionNumber>,
+    names: Names,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
     free: FreeBlocks,
     tallies: Tallies,
@@ -80,13 +81,13 @@ impl Table {
     }
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
-        let (regions, by_name, by_prefix) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (regions, names, by_prefix) = (BTreeMap::new(), Names::default(), BTreeMap::new());
         Self {
             bits,
             revision,
             next_number,
             regions,
-            by_name,
+            names,
             by_prefix,
             free: FreeBlocks::all(),
             tallies: Tallies::default(),
@@ -100,11 +101,11 @@ impl Table {
         self,
         listed: &[Arc<Region>],
         regions: BTreeMap<RegionNumber, Arc<Region>>,
-        by_name: BTreeMap<String, RegionNumber>,
+        names: Names,
     ) -> Self {
         let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
         let by_prefix = listed.iter().map(|region| (region.prefix, region.number)).collect();
-        Self { regions, by_name, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
+        Self { regions, names, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
     }
 
     /// Returns the key from which the keys of scrambled regions are derived, if it is known.
@@ -174,8 +175,8 @@ impl Table {
     ///
     /// Fails with `no-such-region`.
     pub fn shared(&self, name: &str) -> Result<&Arc<Region>, Refusal> {
-        let found = self.by_name.get(name).and_then(|number| self.regions.get(number));
-        found.ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
+        let mut candidates = self.names.candidates(name).filter_map(|number| self.regions.get(&number));
+        candidates.find(|region| region.name == name).ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
     }
 
     /// Returns all regions in the order of their prefixes, outer before inner.
@@ -359,7 +360,7 @@ impl Table {
 
     pub(crate) fn insert(&mut self, region: Region) {
         self.next_number = self.next_number.max(RegionNumber(region.number.0.saturating_add(1)));
-        self.by_name.insert(region.name.clone(), region.number);
+        self.names.insert(&region);
         self.by_prefix.insert(region.prefix, region.number);
         if region.parent.is_none() {
             self.free.take(region.prefix);
@@ -375,7 +376,7 @@ impl Table {
 
     fn remove(&mut self, number: RegionNumber) {
         if let Some(region) = self.regions.remove(&number) {
-            self.by_name.remove(&region.name);
+            self.names.remove(&region);
             self.by_prefix.remove(&region.prefix);
             self.tallies.remove(region.prefix, Tally::in_table(&region));
             if region.parent.is_none() {

@@ -127,7 +127,7 @@ mod tests {
     use alloc::{string::ToString, vec, vec::Vec};
 
     use super::*;
-    use crate::{Donate, NewRegion, Order, Place, Prefix, RegionNumber, Revision, Start, Zone};
+    use crate::{Donate, NewRegion, Order, Place, Prefix, Rare, RegionNumber, Revision, Start, Zone};
 
     fn name(name: &str) -> String {
         name.to_string()
@@ -249,7 +249,7 @@ mod tests {
             apply(&mut table, &redo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");
             let places = |table: &Table| -> Vec<_> {
-                shapes(table).into_iter().map(|it| Region { history: Vec::new(), ..it }).collect()
+                shapes(table).into_iter().map(|it| Region { history: Rare::default(), ..it }).collect()
             };
             assert_eq!(places(&table), places(&after), "{edit:?}");
         }

@@ -99,7 +99,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         "" => Count::ZERO,
         digits => digits.parse().map_err(|problem| Invalid::new("reserved", problem))?,
     };
-    let history = message.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?;
+    let history = message.former_prefixes.iter().map(former_prefix).collect::<Result<Vec<_>, _>>()?;
     Ok(Region {
         number: RegionNumber(message.number),
         name: RegionName::parse("name", &message.name)?.region,
@@ -111,7 +111,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         parent: (message.parent_number != 0).then_some(RegionNumber(message.parent_number)),
         issued,
         since: Revision(message.prefix_since),
-        history,
+        history: history.into(),
         order: order(message.order)?,
         key_number: RegionNumber(message.key_number),
         pace: pace(message.pace)?,

@@ -111,7 +111,7 @@ fn region(
         issued: Count::ZERO,
         since: Revision(1),
         key_number: number,
-        history: Vec::new(),
+        history: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(suffix),
         sealed: false,

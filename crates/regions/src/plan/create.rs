@@ -59,7 +59,7 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         parent: None,
         issued: Count::ZERO,
         since: table.revision().next(),
-        history: Vec::new(),
+        history: Rare::default(),
         order: Order::Sequential,
         key_number: number,
         pace: Pace::for_bits(suffix),

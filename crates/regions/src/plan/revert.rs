@@ -11,6 +11,7 @@ use super::{Change, CounterMove, Plan, import::around, lengthened};
 use crate::{
     count::Count,
     prefix::Prefix,
+    rare::Rare,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
     table::Table,
@@ -78,7 +79,7 @@ impl<'t> Reversal<'t> {
         // OK because `numbers` has a new number for every deleted region.
         let number = self.numbers.get(&before.number).copied().unwrap_or(before.number);
         let parent = before.parent.map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
-        let (issued, since, history) = (Count::ZERO, self.table.revision().next(), Vec::new());
+        let (issued, since, history) = (Count::ZERO, self.table.revision().next(), Rare::default());
         self.created.push(Change::created(Region { number, parent, issued, since, history, ..before.clone() }));
         Ok(())
     }

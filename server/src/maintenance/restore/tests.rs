@@ -49,7 +49,7 @@ fn backup(counter: &Counter) -> Backup {
         issued: Count::ZERO,
         since: Revision(1),
         key_number: RegionNumber(1),
-        history: Vec::new(),
+        history: Rare::default(),
         order: Order::Scrambled,
         pace: Pace::for_bits(20),
         sealed: false,

@@ -16,7 +16,7 @@ fn region(name: &str, on: &str, suffix: u8) -> Region {
         parent: Some(RegionNumber(78)),
         issued: Count::Below(1),
         since: Revision(79),
-        history: Vec::new(),
+        history: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(0),
         sealed: false,
@@ -47,7 +47,7 @@ fn import(regions: &[(Region, Option<&str>)]) -> Edit {
 fn ok_regions_are_imported_whole_and_get_new_numbers() {
     let mut table = sample();
     let former = FormerPrefix { prefix: prefix("0"), from: Revision(1), to: Revision(40), issued: Count::Below(2) };
-    let split = Region { history: vec![former], issued: Count::Below(3), ..region("split", "0001", 2) };
+    let split = Region { history: vec![former].into(), issued: Count::Below(3), ..region("split", "0001", 2) };
     let shut = parted(Kind::Closed, 1, region("shut", "0000", 0));
     let local = Region { delegated: true, issued: Count::ZERO, ..region("local", "00000", 2) };
     let scrambled = Region { order: Order::Scrambled, issued: Count::Below(3), ..region("scrambled", "00001", 2) };
@@ -57,7 +57,7 @@ fn ok_regions_are_imported_whole_and_get_new_numbers() {
     table.apply(&plan).expect("a fresh plan");
     assert_eq!(table.check(), Ok(()));
     let of = |name| table.named(name).expect("imported");
-    assert_eq!((&of("split").history, of("split").since), (&vec![former], table.revision()));
+    assert_eq!((&*of("split").history, of("split").since), (&vec![former], table.revision()));
     assert_eq!(of("scrambled").issued, Count::Below(4), "the next octave");
     assert_eq!(of("local").parent, Some(of("shut").number));
 }
@@ -104,12 +104,15 @@ fn err_regions_that_do_not_fit() {
         (top(Region { zone: 1, ..region("x", "000", 1) }), "bad-import", &["p + z + s"]),
         (top(Region { issued: Count::Below(3), ..region("x", "000", 1) }), "bad-import", &["more suffixes"]),
         (top(Region { delegated: true, ..region("x", "000", 1) }), "bad-import", &["delegated"]),
-        (top(Region { history: vec![former], ..region("x", "1", 1) }), "prefix-conflict", &[]),
+        (top(Region { history: vec![former].into(), ..region("x", "1", 1) }), "prefix-conflict", &[]),
         (top(parted(Kind::Partial, 1, region("x", "000", 1))), "bad-import", &["no subregions"]),
         (top(parted(Kind::Closed, 1, region("x", "000", 1))), "bad-import", &["all-zero"]),
         (top(Region { policy: strict().into(), order: Order::Scrambled, ..region("x", "000", 1) }), "bad-input", &[]),
         (
-            top(Region { history: vec![FormerPrefix { prefix: prefix("1"), ..former }], ..region("x", "000", 1) }),
+            top(Region {
+                history: vec![FormerPrefix { prefix: prefix("1"), ..former }].into(),
+                ..region("x", "000", 1)
+            }),
             "bad-import",
             &["one of its former prefixes"],
         ),

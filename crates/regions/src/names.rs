@@ -1,0 +1,76 @@
+//! Finds regions by their names.
+//!
+//! The regions already hold their names, so this set holds only hashes of names. It takes a third of the memory of a map
+//! of names, and a search compares integers instead of strings.
+
+use alloc::collections::BTreeSet;
+use core::ops::RangeInclusive;
+
+use siphasher::sip::SipHasher13;
+
+use crate::region::{Region, RegionNumber};
+
+/// The hash of each region's name, and the region's number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(BTreeSet<(u64, RegionNumber)>);
+
+impl Names {
+    /// Adds a region.
+    pub(crate) fn insert(&mut self, region: &Region) {
+        self.0.insert(entry(region));
+    }
+
+    /// Removes a region.
+    pub(crate) fn remove(&mut self, region: &Region) {
+        self.0.remove(&entry(region));
+    }
+
+    /// Returns the regions that may have this name. Others are among them only if two names have the same hash.
+    pub(crate) fn candidates(&self, name: &str) -> impl Iterator<Item = RegionNumber> {
+        self.0.range(entries(hash(name))).map(|(_, number)| *number)
+    }
+
+    /// Returns the regions whose names have the same hash as another region's name, except for one such region.
+    pub(crate) fn doubtful(&self) -> impl Iterator<Item = RegionNumber> {
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        pairs.filter(|((one, _), (other, _))| one == other).map(|(_, (_, number))| *number)
+    }
+}
+
+impl<'r> FromIterator<&'r Region> for Names {
+    fn from_iter<I: IntoIterator<Item = &'r Region>>(regions: I) -> Self {
+        Self(regions.into_iter().map(entry).collect())
+    }
+}
+
+fn entry(region: &Region) -> (u64, RegionNumber) {
+    (hash(&region.name), region.number)
+}
+
+const fn entries(hash: u64) -> RangeInclusive<(u64, RegionNumber)> {
+    (hash, RegionNumber(0))..=(hash, RegionNumber(u64::MAX))
+}
+
+/// The key is constant, because equal hashes only cost time, and only operators choose names.
+fn hash(name: &str) -> u64 {
+    SipHasher13::new().hash(name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn ok_regions_whose_names_have_the_same_hash_are_candidates() {
+        let numbers = |numbers: &[u64]| numbers.iter().copied().map(RegionNumber).collect::<Vec<_>>();
+        let (orders, parts) = (hash("orders"), hash("parts"));
+        let names =
+            Names([(orders, 7), (parts, 2), (orders, 3), (orders, 5)].map(|(hash, n)| (hash, RegionNumber(n))).into());
+        assert_eq!(names.candidates("orders").collect::<Vec<_>>(), numbers(&[3, 5, 7]));
+        assert_eq!(names.candidates("parts").collect::<Vec<_>>(), numbers(&[2]));
+        assert_eq!(names.candidates("order").count(), 0);
+        assert_eq!(names.doubtful().collect::<Vec<_>>(), numbers(&[5, 7]));
+    }
+}
