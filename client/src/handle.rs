@@ -158,7 +158,7 @@ impl<T: Identifier> Handle<T> {
         let mut lot = lot.borrow_mut();
         loop {
             let expired = lot.check_age(&shared.ages);
-            if let Some(id) = lot.pop() {
+            if let Some(id) = lot.take_checked() {
                 return Ok(Some(id));
             }
             let cut = {

@@ -4,7 +4,7 @@ use kent_ids::{Id, IdKind, Uid11};
 use uuid::Uuid;
 
 /// A type of identifier that a handle can return.
-pub trait Identifier: Sized + Send + 'static {
+pub trait Identifier: Copy + Send + 'static {
     /// Converts an identifier to this type. Returns `None` if it is of another kind.
     fn from_id(id: Id) -> Option<Self>;
 

@@ -37,12 +37,15 @@ const RUN_MAX: u32 = 127;
 pub(crate) struct Lot<T> {
     /// The process that owns the lot.
     origin: Origin,
-    /// The identifiers in reverse order: the next one is the last element.
+    /// The identifiers, including those that were taken.
     ids: Vec<T>,
+    /// How many identifiers the thread had taken when the lot was filled. The counter `taken` of the tally also says
+    /// which identifier is next, so that taking one changes only one number in memory.
+    filled_at: u64,
     /// The time at which the block was requested, if its identifiers age.
     asked: Option<Duration>,
-    /// When only this many identifiers are left, the clock must be read again.
-    floor: usize,
+    /// When the thread has taken this many identifiers, the clock must be read again.
+    checked: u64,
     /// The published time after which the clock must be read again.
     until: u64,
     /// The time of the last read of the clock.
@@ -66,17 +69,18 @@ pub(crate) struct OtherType;
 impl<T: Identifier> Lot<T> {
     /// Returns an empty lot.
     pub(crate) fn new(origin: Origin, tally: Arc<Tally>) -> Self {
-        let (asked, looked) = (None, Duration::ZERO);
-        Self { origin, ids: Vec::new(), asked, floor: 0, until: 0, looked, run: 0, tails: None, tally }
+        let (ids, asked, looked) = (Vec::new(), None, Duration::ZERO);
+        Self { origin, ids, filled_at: 0, asked, checked: 0, until: 0, looked, run: 0, tails: None, tally }
     }
 
     /// Returns the next identifier, if there is one and the clock need not be read for it.
     #[inline]
     pub(crate) fn next(&mut self, ages: &Ages) -> Option<T> {
-        if self.ids.len() <= self.floor || ages.lately() > self.until || self.origin.is_elsewhere() {
+        let taken = self.tally.taken();
+        if taken >= self.checked || ages.lately() > self.until || self.origin.is_elsewhere() {
             return None;
         }
-        self.pop()
+        self.take(taken)
     }
 
     /// Reads the clock and discards the lot if it is too old. Returns the number of discarded identifiers.
@@ -94,15 +98,21 @@ impl<T: Identifier> Lot<T> {
             Age::YoungFor(until) if is_burst => ((served * 2 - 1).min(RUN_MAX), until),
             Age::Young | Age::YoungFor(_) => (0, 0),
         };
-        self.floor = self.ids.len().saturating_sub(1 + self.run as usize);
+        self.checked = self.tally.taken() + 1 + u64::from(self.run);
         0
     }
 
     /// Returns the next identifier. The caller has checked the age.
+    pub(crate) fn take_checked(&mut self) -> Option<T> {
+        self.take(self.tally.taken())
+    }
+
+    /// Returns the next identifier of a thread that has taken this many.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        let id = self.ids.pop()?;
-        add(&self.tally.taken, 1);
+    fn take(&mut self, taken: u64) -> Option<T> {
+        // OK because a lot has far fewer identifiers than a usize can count.
+        let id = *self.ids.get((taken - self.filled_at) as usize)?;
+        self.tally.taken.store(taken + 1, Relaxed);
         Some(id)
     }
 
@@ -110,18 +120,19 @@ impl<T: Identifier> Lot<T> {
     pub(crate) fn fill(&mut self, block: &Block, asked: Option<Duration>) -> Result<(), OtherType> {
         let tails = self.tails.get_or_insert_with(new_tails);
         self.ids.clear();
+        (self.filled_at, self.asked) = (self.tally.taken(), asked);
         extend(&mut self.ids, block, tails)?;
-        self.ids.reverse();
-        self.asked = asked;
         // If the identifiers age, the clock is read before the first one is taken.
-        (self.floor, self.until) = if asked.is_some() { (self.ids.len(), 0) } else { (0, u64::MAX) };
-        add(&self.tally.given, block.count());
+        (self.checked, self.until) = if asked.is_some() { (0, 0) } else { (u64::MAX, u64::MAX) };
+        self.tally.given.store(self.tally.given.load(Relaxed) + block.count(), Relaxed);
         Ok(())
     }
 
     fn discard(&mut self) -> u64 {
-        let discarded = self.ids.len() as u64; // OK because a usize has at most 64 bits
+        // OK because a usize has at most 64 bits.
+        let discarded = self.ids.len() as u64 - (self.tally.taken() - self.filled_at);
         self.ids.clear();
+        self.filled_at = self.tally.taken();
         self.tally.given.store(self.tally.given.load(Relaxed) - discarded, Relaxed);
         discarded
     }
@@ -129,6 +140,7 @@ impl<T: Identifier> Lot<T> {
 
 impl Tally {
     /// Returns the number of identifiers taken.
+    #[inline]
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
@@ -137,12 +149,6 @@ impl Tally {
     pub(crate) fn left(&self) -> u64 {
         self.given.load(Relaxed).saturating_sub(self.taken.load(Relaxed))
     }
-}
-
-/// Adds to a counter that only the calling thread writes.
-#[inline]
-fn add(number: &AtomicU64, more: u64) {
-    number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 /// Returns a generator of random tails, seeded by the operating system. A thread-local generator would produce the same
@@ -204,14 +210,14 @@ pub(crate) mod tests {
         let (mut lot, ages) = lot();
         assert_eq!(in_a_row(&mut lot, &ages), 0);
         assert_eq!(lot.check_age_at(&ages, SECOND * 12), 1000);
-        assert_eq!((lot.pop(), in_a_row(&mut lot, &ages), lot.tally.left()), (None, 0, 0));
+        assert_eq!((lot.take_checked(), in_a_row(&mut lot, &ages), lot.tally.left()), (None, 0, 0));
     }
 
     #[test]
     fn ok_received_and_taken_identifiers_are_counted() {
         let (mut lot, _) = lot();
         assert_eq!((lot.tally.taken(), lot.tally.left()), (0, 1000));
-        (0..3).for_each(|_| assert!(lot.pop().is_some()));
+        (0..3).for_each(|_| assert!(lot.take_checked().is_some()));
         assert_eq!((lot.tally.taken(), lot.tally.left()), (3, 997));
     }
 
@@ -228,7 +234,7 @@ pub(crate) mod tests {
     #[test]
     fn ok_old_identifiers_are_discarded() {
         let (mut lot, _) = lot();
-        assert_eq!((lot.check_age(&Ages::unwatched(QUICK)), lot.pop()), (1000, None));
+        assert_eq!((lot.check_age(&Ages::unwatched(QUICK)), lot.take_checked()), (1000, None));
     }
 
     #[test]
@@ -236,7 +242,7 @@ pub(crate) mod tests {
         let (mut lot, ages) = lot();
         for looks in 0..5 {
             assert_eq!(lot.check_age_at(&ages, SECOND * 2 + Duration::from_micros(looks)), 0);
-            assert!(lot.pop().is_some());
+            assert!(lot.take_checked().is_some());
             assert_eq!(in_a_row(&mut lot, &ages), 0, "slow takers read the clock each time");
         }
         assert_eq!(lot.check_age_at(&ages, SECOND * 11 + QUICK), 995);
@@ -250,7 +256,7 @@ pub(crate) mod tests {
         let mut rows = Vec::new();
         for _ in 0..9 {
             assert_eq!(lot.check_age_at(&ages, now), 0);
-            assert!(lot.pop().is_some());
+            assert!(lot.take_checked().is_some());
             rows.push(in_a_row(&mut lot, &ages));
             now += QUICK;
         }
