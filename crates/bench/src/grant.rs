@@ -64,7 +64,7 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     }
     for (load, outcomes) in [("1 call", &one), ("64 calls", &deep)] {
         for (name, other, bound) in [
-            ("kentd, token", "kentd", Bound::Any),
+            ("kentd, token", "kentd", Bound::AtLeast(0.97)),
             ("kentd, token", "bare, token", Bound::AtLeast(0.9)),
             ("kentd, indexed token", "kentd", Bound::AtLeast(0.97)),
             ("bare, token", "bare", Bound::Any),

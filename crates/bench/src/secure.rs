@@ -47,7 +47,6 @@ impl Secure {
             ("bare, token", Arc::new(bare), literal.clone()),
             ("kentd, token", guarded.clone(), literal),
             ("kentd, indexed token", guarded, indexed),
-            //DEEP
             ("bare, tls", Arc::new(bare_tls), over_tls.clone()),
             ("kentd, tls", Arc::new(daemon), over_tls),
         ]))
