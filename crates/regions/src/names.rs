@@ -4,7 +4,6 @@
 //! of names, and a search compares integers instead of strings.
 
 use alloc::collections::BTreeSet;
-use core::ops::RangeInclusive;
 
 use siphasher::sip::SipHasher13;
 
@@ -27,7 +26,9 @@ impl Names {
 
     /// Returns the regions that may have this name. Others are among them only if two names have the same hash.
     pub(crate) fn candidates(&self, name: &str) -> impl Iterator<Item = RegionNumber> {
-        self.0.range(entries(hash(name))).map(|(_, number)| *number)
+        let hash = hash(name);
+        let all = (hash, RegionNumber(0))..=(hash, RegionNumber(u64::MAX));
+        self.0.range(all).map(|(_, number)| *number)
     }
 
     /// Returns the regions whose names have the same hash as another region's name, except for one such region.
@@ -45,10 +46,6 @@ impl<'r> FromIterator<&'r Region> for Names {
 
 fn entry(region: &Region) -> (u64, RegionNumber) {
     (hash(&region.name), region.number)
-}
-
-const fn entries(hash: u64) -> RangeInclusive<(u64, RegionNumber)> {
-    (hash, RegionNumber(0))..=(hash, RegionNumber(u64::MAX))
 }
 
 /// The key is constant, because equal hashes only cost time, and only operators choose names.

@@ -73,9 +73,8 @@ impl Table {
             let candidates = names.candidates(name).filter_map(|number| by_number.get(&number));
             candidates.filter(|region| region.name == name).count()
         };
-        let doubtful = names.doubtful().filter_map(|number| by_number.get(&number));
-        let same = { doubtful }.find(|region| named(&region.name) > 1);
-        twice(same.map(Arc::as_ref), TAKEN)?;
+        let doubtful = |number| by_number.get(&number).map(Arc::as_ref);
+        twice(names.doubtful().filter_map(doubtful).find(|region| named(&region.name) > 1), TAKEN)?;
         twice(sort(&mut listed, |one, other| one.prefix.cmp(&other.prefix)), "its prefix exists twice")?;
         let table = Self::empty(bits, revision, next_number);
         table.check_all(&listed)?;

@@ -403,7 +403,7 @@ impl Charted for Table {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
+    use alloc::{borrow::ToOwned, vec::Vec};
     use core::hash::BuildHasher;
 
     use super::*;
@@ -489,6 +489,16 @@ mod tests {
         fn write(&mut self, bytes: &[u8]) {
             self.0 = bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte) + 1));
         }
+    }
+
+    #[test]
+    fn ok_equal_hashes_do_not_mix_up_names() {
+        let mut table = table("r");
+        let (r, name) = (table.named("r").expect("there").clone(), "s".to_owned());
+        table.insert(Region { number: RegionNumber(2), name: name.clone(), prefix: Prefix::new(0, 1), ..r.clone() });
+        // As if the names of both regions had the same hash.
+        table.names.insert(&Region { name, ..r });
+        assert_eq!(table.named("s").map(|region| region.number), Ok(RegionNumber(2)));
     }
 
     #[test]
