@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::time;
 
 use crate::{
-    CommitError, Committed, Key, Page, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Unavailable,
-    Unknown, Versioned,
+    CommitError, Committed, Images, Key, Page, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn,
+    Unavailable, Unknown, Versioned,
 };
 
 /// A store with a timeout for each operation.
@@ -55,6 +55,10 @@ impl Store for Bounded {
 
     async fn servers(&self) -> Option<Servers> {
         self.store.servers().await
+    }
+
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        self.store.images()
     }
 
     fn store_id(&self) -> StoreId {

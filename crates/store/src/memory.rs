@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::ops::Bound;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::envelope;
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::images::{Images, Parts};
 use crate::key::Key;
 use crate::peers::{Change, Peers, Watch, continues};
 use crate::store::{Stats, Store, StoreId};
@@ -42,6 +44,7 @@ impl MemoryStore {
             id,
             revision: 0,
             values: BTreeMap::new(),
+            images: BTreeMap::new(),
             ends: BTreeMap::new(),
             changed: BTreeMap::new(),
             compacted: 0,
@@ -156,6 +159,10 @@ impl Store for MemoryStore {
         Some(self)
     }
 
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        Some(Arc::new(MemoryImages(Arc::clone(&self.disk))))
+    }
+
     fn store_id(&self) -> StoreId {
         self.disk().id
     }
@@ -200,6 +207,39 @@ impl Peers for MemoryStore {
         if let Some(key) = self.announced.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.disk().remove(&key);
         }
+    }
+}
+
+/// The images of a store in memory.
+#[derive(Debug)]
+struct MemoryImages(Arc<Mutex<Disk>>);
+
+impl MemoryImages {
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Images for MemoryImages {
+    /// Always, so that tests and simulations use images.
+    fn records_min(&self) -> usize {
+        1
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<Parts>> {
+        let parts = self.disk().images.get(name).cloned();
+        Ok(parts.map(|parts| Box::new(parts.into_iter().map(Ok)) as Parts))
+    }
+
+    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        let parts = parts.collect();
+        self.disk().images.insert(name.to_owned(), parts);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk().images.remove(name);
+        Ok(())
     }
 }
 
@@ -337,6 +377,7 @@ struct Disk {
     id: StoreId,
     revision: u64,
     values: BTreeMap<Key, Stored>,
+    images: BTreeMap<String, Vec<Vec<u8>>>,
     /// The times at which announcements expire.
     ends: BTreeMap<Key, Instant>,
     /// The changes of the last revisions.

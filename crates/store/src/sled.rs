@@ -47,6 +47,7 @@ mod archive;
 mod disk;
 mod error;
 mod frame;
+mod images;
 mod journal;
 mod ledger;
 mod newest;
@@ -72,9 +73,11 @@ pub use self::error::{ArchiveError, Obstacle, OpenError};
 
 use self::archive::{FrameWriter, WriteAndSync};
 use self::disk::{Disk, Durability, FlushAndSync};
+use self::images::DirImages;
 use self::snapshot::{Part, Reading};
 use self::worker::{Commit, Counters, Read, Request, Worker};
 use crate::error::{CommitError, ReadError, Unavailable, Unknown};
+use crate::images::Images;
 use crate::key::Key;
 use crate::pages::{self, PAGE_RECORDS_MAX, Page, Pages};
 use crate::store::{Stats, Store, StoreId};
@@ -126,12 +129,11 @@ impl SledSizes {
     /// Fails if the directory cannot be read.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let mut sizes = Self::default();
-        // The only subdirectory is sled's directory for large values, which is empty because Kent stores no large
-        // values.
-        for dir in [dir.to_owned(), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
+        // sled's directory for large values is empty, because Kent stores no large values.
+        for dir in [dir.to_owned(), dir.join(images::DIR), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
             for entry in fs::read_dir(dir)? {
                 let entry = entry?;
-                // sled may remove a file concurrently.
+                // The file may be removed concurrently.
                 let bytes = entry.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
                 sizes.all += bytes;
                 if entry.file_name() == disk::JOURNAL {
@@ -227,6 +229,10 @@ impl Store for SledStore {
             Err(Unanswered::NotSent) => Err(Unavailable::Closed.into()),
             Err(Unanswered::ThreadEnded) => Err(Unknown::new(THREAD_ENDED).into()),
         }
+    }
+
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        Some(Arc::new(DirImages::new(&self.dir)))
     }
 
     fn store_id(&self) -> StoreId {

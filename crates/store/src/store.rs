@@ -1,11 +1,13 @@
 //! The trait that every backend implements.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::error::{CommitError, ReadError};
+use crate::images::Images;
 use crate::key::Key;
 use crate::pages::{Pages, Whole};
 use crate::peers::Peers;
@@ -63,6 +65,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Queries the state of the servers that hold the store. Takes at most a few seconds. Returns `None` if the store
     /// is embedded in this process.
     async fn servers(&self) -> Option<Servers> {
+        None
+    }
+
+    /// Returns the images that the backend keeps beside the records, or `None` if it keeps none.
+    fn images(&self) -> Option<Arc<dyn Images>> {
         None
     }
 

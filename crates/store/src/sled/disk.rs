@@ -7,6 +7,7 @@
 //! | `newest` | the newest acknowledged revision |
 //! | `db` | sled's log, which we sync through a second handle |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
+//! | `images/` | images, which are not part of the database: see `images` |
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

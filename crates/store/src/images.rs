@@ -1,0 +1,43 @@
+//! Images: copies of what a program has computed from the records, so that its next start is faster.
+//!
+//! An image is not a record, and nothing may depend on it: it can be missing, damaged or older than the records. Whoever
+//! reads an image must be able to tell whether it fits the records, and must do without it if it does not.
+
+use std::fmt;
+use std::io;
+
+/// A place for images.
+pub trait Images: Send + Sync + fmt::Debug + 'static {
+    /// Returns the number of records from which on an image of them is worth its space.
+    fn records_min(&self) -> usize;
+
+    /// Opens the image with this name, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the image cannot be opened. Its parts fail if they cannot be read or are not what was written; an image
+    /// that was cut off fails at its end.
+    fn open(&self, name: &str) -> io::Result<Option<Parts>>;
+
+    /// Replaces the image with this name by these parts, of which each has at most [`PART_BYTES_MAX`] bytes. Blocks the
+    /// calling thread.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the image cannot be written, for example because it would take too much of the space that is left on
+    /// the disk. The earlier image then stays.
+    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()>;
+
+    /// Removes the image with this name, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the image cannot be removed.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// The parts of an image, in order. After an error, there are no more parts.
+pub type Parts = Box<dyn Iterator<Item = io::Result<Vec<u8>>> + Send>;
+
+/// The maximum size of a part in bytes: 1 MiB.
+pub const PART_BYTES_MAX: usize = 1 << 20;
