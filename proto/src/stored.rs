@@ -20,6 +20,7 @@ use crate::records;
 mod access;
 mod ask;
 mod counter;
+mod image;
 mod kept;
 mod layout;
 
@@ -29,6 +30,7 @@ pub use access::{
 };
 pub use ask::{Ask, AskClosed, AskOutcome, Asks, decode_ask, decode_asks, encode_ask, encode_asks};
 pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
+pub use image::{ImageFacts, ImageRegion, decode_image_head, decode_image_part, encode_image};
 pub use kept::{
     EditMade, Listed, SeriesCount, StrictGrant, Unchanged, decode_forgotten, decode_forgotten_requests, decode_grant,
     decode_listed, decode_request, decode_series_count, decode_undated, encode_forgotten, encode_forgotten_requests,
@@ -198,11 +200,6 @@ fn region_record(region: &Region) -> records::RegionRecord {
         to_revision: former.to.0,
         reserved: count_bytes(former.issued),
     };
-    let kind = match region.kind {
-        Kind::Open => records::region_record::Kind::Open,
-        Kind::Partial => records::region_record::Kind::Partial,
-        Kind::Closed => records::region_record::Kind::Closed,
-    };
     let (step, offset) = stride_fields(region.policy.stride);
     let (min_chunk, max_chunk, strict) = match region.policy.chunk {
         ChunkPolicy::Adaptive => (0, 0, false),
@@ -219,17 +216,12 @@ fn region_record(region: &Region) -> records::RegionRecord {
         prefix: region.prefix.to_string(),
         zone_bits: region.zone.into(),
         suffix_bits: region.suffix.into(),
-        kind: kind.into(),
+        kind: kind_field(region.kind).into(),
         subregion_bits: region.sub_bits.into(),
         parent: region.parent.map(|parent| parent.0),
         former_prefixes: region.history.iter().map(former).collect(),
         prefix_since: region.since.0,
-        order: match region.order {
-            Order::Sequential => records::region_record::Order::Sequential,
-            Order::Scrambled => records::region_record::Order::Scrambled,
-            Order::External => records::region_record::Order::External,
-        }
-        .into(),
+        order: order_field(region.order).into(),
         sealed: region.sealed,
         delegated: region.delegated,
         auto_expand: region.policy.auto_expand.map(auto_expand),
@@ -248,6 +240,44 @@ fn region_record(region: &Region) -> records::RegionRecord {
     }
 }
 
+fn kind_field(kind: Kind) -> records::region_record::Kind {
+    match kind {
+        Kind::Open => records::region_record::Kind::Open,
+        Kind::Partial => records::region_record::Kind::Partial,
+        Kind::Closed => records::region_record::Kind::Closed,
+    }
+}
+
+fn kind_from(field: i32) -> Result<Kind, Malformed> {
+    match records::region_record::Kind::try_from(field) {
+        Ok(records::region_record::Kind::Open) => Ok(Kind::Open),
+        Ok(records::region_record::Kind::Partial) => Ok(Kind::Partial),
+        Ok(records::region_record::Kind::Closed) => Ok(Kind::Closed),
+        Ok(records::region_record::Kind::Unspecified) | Err(_) => Err(malformed("the kind of a region")),
+    }
+}
+
+fn order_field(order: Order) -> records::region_record::Order {
+    match order {
+        Order::Sequential => records::region_record::Order::Sequential,
+        Order::Scrambled => records::region_record::Order::Scrambled,
+        Order::External => records::region_record::Order::External,
+    }
+}
+
+fn order_from(field: i32) -> Result<Order, Malformed> {
+    match records::region_record::Order::try_from(field) {
+        Ok(records::region_record::Order::Sequential) => Ok(Order::Sequential),
+        Ok(records::region_record::Order::Scrambled) => Ok(Order::Scrambled),
+        Ok(records::region_record::Order::External) => Ok(Order::External),
+        Err(_) => Err(malformed("the order of a region")),
+    }
+}
+
+fn pace_from(field: u64) -> Result<Pace, Malformed> {
+    NonZeroU64::new(field).map(Pace::per_second).ok_or(malformed("the pace of a region"))
+}
+
 /// Decodes a record written by [`encode_region`] for the region with this number and counter.
 ///
 /// # Errors
@@ -259,12 +289,6 @@ pub fn decode_region(value: &[u8], number: RegionNumber, issued: Count) -> Resul
 
 fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Count) -> Result<Region, Malformed> {
     let policy = policy_from(&record)?;
-    let kind = match records::region_record::Kind::try_from(record.kind) {
-        Ok(records::region_record::Kind::Open) => Kind::Open,
-        Ok(records::region_record::Kind::Partial) => Kind::Partial,
-        Ok(records::region_record::Kind::Closed) => Kind::Closed,
-        Ok(records::region_record::Kind::Unspecified) | Err(_) => return Err(malformed("the kind of a region")),
-    };
     let narrow = |bits: u32| u8::try_from(bits).map_err(|_| malformed("a width of a region"));
     let history: Result<Vec<_>, _> = record.former_prefixes.iter().map(former_prefix).collect();
     Ok(Region {
@@ -273,24 +297,19 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         prefix: prefix(&record.prefix)?,
         zone: narrow(record.zone_bits)?,
         suffix: narrow(record.suffix_bits)?,
-        kind,
+        kind: kind_from(record.kind)?,
         sub_bits: narrow(record.subregion_bits)?,
         parent: record.parent.map(RegionNumber),
         issued,
         since: Revision(record.prefix_since),
         history: history?.into(),
-        order: match records::region_record::Order::try_from(record.order) {
-            Ok(records::region_record::Order::Sequential) => Order::Sequential,
-            Ok(records::region_record::Order::Scrambled) => Order::Scrambled,
-            Ok(records::region_record::Order::External) => Order::External,
-            Err(_) => return Err(malformed("the order of a region")),
-        },
+        order: order_from(record.order)?,
         key_number: match (record.key_number, record.order == records::region_record::Order::Scrambled as i32) {
             (0, true) => return Err(malformed("the key number of a scrambled region")),
             (0, false) => number,
             (key_number, _) => RegionNumber(key_number),
         },
-        pace: Pace::per_second(NonZeroU64::new(record.pace).ok_or(malformed("the pace of a region"))?),
+        pace: pace_from(record.pace)?,
         sealed: record.sealed,
         delegated: record.delegated,
         policy: policy.into(),
@@ -341,6 +360,8 @@ fn stride_from(step: u32, offset: u32) -> Option<Stride> {
 /// The record of one edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
+    /// Identifies the edit.
+    pub edit: EditId,
     /// The time of the edit in Unix nanoseconds.
     pub unix_nanos: i64,
     /// Who made the edit.
@@ -402,6 +423,7 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
             after: count_bytes(declared.after),
         }),
         undoes: entry.undoes.map_or(0, |revision| revision.0),
+        edit: Bytes::copy_from_slice(&entry.edit.0),
     }];
     let mut filled = 0;
     for side in sides {
@@ -433,6 +455,7 @@ pub fn decode_history<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Result<H
         return Err(what);
     }
     let mut entry = HistoryEntry {
+        edit: EditId(first.edit.as_ref().try_into().map_err(|_| malformed("the ID of an edit"))?),
         unix_nanos: first.unix_nanos,
         principal: first.principal.clone(),
         operation: first.operation.clone(),
@@ -644,6 +667,7 @@ mod tests {
             .filter(|change| change.region().is_some())
             .collect();
         let entry = HistoryEntry {
+            edit: EditId([3; 16]),
             unix_nanos: -5,
             principal: "p".to_owned(),
             operation: "split".to_owned(),

@@ -402,6 +402,9 @@ pub struct HistoryRecord {
     /// The revision of the edit that this edit reverts. 0 if this edit reverts no other edit.
     #[prost(uint64, tag = "11")]
     pub undoes: u64,
+    /// The ID that the edit gave to SpaceRecord.last_edit.
+    #[prost(bytes = "bytes", tag = "12")]
+    pub edit: ::prost::bytes::Bytes,
 }
 /// Nested message and enum types in `HistoryRecord`.
 pub mod history_record {
@@ -428,6 +431,73 @@ pub mod history_record {
         #[prost(bool, tag = "4")]
         pub deleted: bool,
     }
+}
+/// The first part of the image of a table. Images are not records: a store on a disk keeps them beside the records.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageHead {
+    /// The revision of the table. The edit that made it had this ID.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub edit: ::prost::bytes::Bytes,
+    /// The version of SpaceRecord at this revision.
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+    /// As in SpaceRecord.
+    #[prost(uint32, tag = "4")]
+    pub bits: u32,
+    #[prost(uint64, tag = "5")]
+    pub next_region: u64,
+    /// The number of regions in all parts.
+    #[prost(uint64, tag = "6")]
+    pub regions: u64,
+}
+/// Another part of the image of a table.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ImagePart {
+    #[prost(message, repeated, tag = "1")]
+    pub regions: ::prost::alloc::vec::Vec<ImageRegion>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageRegion {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The version of the region's record.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// The counter at some time before the image was written. Encoded like CounterRecord.reserved.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub reserved: ::prost::bytes::Bytes,
+    /// A RegionRecord. Absent if the region has nothing but the fields below, like most regions of a large table. They are
+    /// decoded several times faster.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub record: ::prost::bytes::Bytes,
+    #[prost(string, tag = "5")]
+    pub name: ::prost::alloc::string::String,
+    /// The prefix, left-aligned: its first 64 bits, and the others.
+    #[prost(fixed64, tag = "6")]
+    pub prefix: u64,
+    #[prost(fixed64, tag = "7")]
+    pub prefix_rest: u64,
+    /// The lengths of prefix, expansion zone, suffix and subregions' extension in bits, in this order from the lowest byte.
+    #[prost(fixed32, tag = "8")]
+    pub widths: u32,
+    #[prost(enumeration = "region_record::Kind", tag = "9")]
+    pub kind: i32,
+    #[prost(enumeration = "region_record::Order", tag = "10")]
+    pub order: i32,
+    #[prost(bool, tag = "11")]
+    pub sealed: bool,
+    #[prost(bool, tag = "12")]
+    pub delegated: bool,
+    #[prost(uint64, optional, tag = "13")]
+    pub parent: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "14")]
+    pub prefix_since: u64,
+    #[prost(uint64, tag = "15")]
+    pub key_number: u64,
+    #[prost(uint64, tag = "16")]
+    pub pace: u64,
 }
 /// The edits of a table that are forgotten. Their records may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -544,7 +544,7 @@ impl Directory {
 
     /// Adds an edit's changes of regions, counters and the history to a commit, with the versions that they compare.
     pub(super) fn change(&self, mut txn: Txn, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
-        let (Draft { plan, counters, .. }, id) = (draft, space.key());
+        let (Draft { plan, counters, edit, .. }, id) = (draft, space.key());
         let settled = |number: RegionNumber| counters.iter().find(|(of, _)| *of == number).map(|(_, settled)| *settled);
         for change in &plan.changes {
             let key = keys::region(id, change.number.0);
@@ -597,6 +597,7 @@ impl Directory {
             Some(Declared { before, after })
         });
         let entry = HistoryEntry {
+            edit: *edit,
             // OK because the wall clock is within centuries of 1970; otherwise, a wrong time is recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
             principal: command.principal.clone(),

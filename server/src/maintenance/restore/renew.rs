@@ -216,7 +216,9 @@ impl Restore {
         }
         self.sealed += changes.len();
         let revision = Revision(advanced(facts.revision.0, copy.now));
+        let last_edit = stored::EditId(entropy::bytes(entropy));
         let entry = HistoryEntry {
+            edit: last_edit,
             unix_nanos: i64::try_from(copy.now.get()).unwrap_or(i64::MAX),
             principal: format!("kentd {}", copy.operation),
             operation: copy.operation.to_owned(),
@@ -231,7 +233,6 @@ impl Restore {
             self.records.insert(keys::history(id, revision.0, number), part);
         }
         self.pass_over(id, facts.revision, revision).map_err(StoreFailure::from)?;
-        let last_edit = stored::EditId(entropy::bytes(entropy));
         // Numbers of regions created since the backup must not be reused.
         let next_number = facts.next_number.0.saturating_add(LEAP);
         let facts = SpaceFacts { revision, last_edit, next_number: RegionNumber(next_number), ..*facts };

@@ -1,0 +1,258 @@
+//! Images of tables: all regions with their counters and the versions of their records, in a form that is read faster
+//! than the records.
+
+use std::{iter, sync::Arc};
+
+use bytes::Bytes;
+use kent_regions::{BITS_MAX, Prefix, Rare, Region, RegionNumber, Revision};
+use prost::Message;
+
+use super::{
+    EditId, Malformed, count_bytes, count_from, decode, decode_region, encode_region, kind_field, kind_from, malformed,
+    order_field, order_from, pace_from,
+};
+use crate::records;
+
+/// The data of a table's image, without the regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// The revision of the table.
+    pub revision: Revision,
+    /// The edit that made this revision.
+    pub edit: EditId,
+    /// The version of the space's record at this revision.
+    pub version: u64,
+    /// The width of the identifiers in bits.
+    pub bits: u8,
+    /// The number of the next region.
+    pub next_number: RegionNumber,
+    /// The number of regions.
+    pub regions: u64,
+}
+
+/// A region in an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageRegion {
+    /// The region. Its counter may be older than the image.
+    pub region: Arc<Region>,
+    /// The version of the region's record.
+    pub version: u64,
+}
+
+/// The number of regions in a part. A region's record has at most 16 KiB, so a part has about half a megabyte at most.
+const PART_REGIONS: usize = 32;
+
+/// Encodes an image in parts: first the facts, then the regions in this order.
+pub fn encode_image(facts: ImageFacts, regions: &[ImageRegion]) -> impl Iterator<Item = Vec<u8>> {
+    let head = records::ImageHead {
+        revision: facts.revision.0,
+        edit: Bytes::copy_from_slice(&facts.edit.0),
+        version: facts.version,
+        bits: facts.bits.into(),
+        next_region: facts.next_number.0,
+        regions: facts.regions,
+    };
+    let parts = regions
+        .chunks(PART_REGIONS)
+        .map(move |part| records::ImagePart { regions: part.iter().map(encoded).collect() });
+    iter::once(head.encode_to_vec()).chain(parts.map(|part| part.encode_to_vec()))
+}
+
+/// Decodes the first part of an image.
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_image_head(part: &[u8]) -> Result<ImageFacts, Malformed> {
+    let head: records::ImageHead = decode(part, "the head of an image")?;
+    Ok(ImageFacts {
+        revision: Revision(head.revision),
+        edit: EditId(head.edit.as_ref().try_into().map_err(|_| malformed("the edit of an image"))?),
+        version: head.version,
+        bits: u8::try_from(head.bits).map_err(|_| malformed("the width of an image"))?,
+        next_number: RegionNumber(head.next_region),
+        regions: head.regions,
+    })
+}
+
+/// Decodes another part of an image.
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_image_part(part: &[u8]) -> Result<impl Iterator<Item = Result<ImageRegion, Malformed>>, Malformed> {
+    let part: records::ImagePart = decode(part, "a part of an image")?;
+    Ok(part.regions.into_iter().map(|region| {
+        let (version, number) = (region.version, RegionNumber(region.number));
+        let region = match region.record.is_empty() {
+            true => plain(region, number)?,
+            false => decode_region(&region.record, number, count_from(&region.reserved)?)?,
+        };
+        Ok(ImageRegion { region: Arc::new(region), version })
+    }))
+}
+
+fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegion {
+    let (number, version, reserved) = (region.number.0, *version, count_bytes(region.issued));
+    let Region { history, policy, texts, first_name, .. } = &**region;
+    let has_more = (history, policy, texts, first_name)
+        != (&Rare::default(), &Rare::default(), &Rare::default(), &Rare::default());
+    if has_more {
+        let record = encode_region(region).into();
+        return records::ImageRegion { number, version, reserved, record, ..records::ImageRegion::default() };
+    }
+    let aligned = region.prefix.base(BITS_MAX);
+    records::ImageRegion {
+        number,
+        version,
+        reserved,
+        record: Bytes::new(),
+        name: region.name.clone(),
+        prefix: (aligned >> 64) as u64, // OK because it is the first half
+        prefix_rest: aligned as u64,    // OK because it is the other half
+        widths: u32::from_le_bytes([region.prefix.len(), region.zone, region.suffix, region.sub_bits]),
+        kind: kind_field(region.kind).into(),
+        order: order_field(region.order).into(),
+        sealed: region.sealed,
+        delegated: region.delegated,
+        parent: region.parent.map(|parent| parent.0),
+        prefix_since: region.since.0,
+        key_number: region.key_number.0,
+        pace: region.pace.get(),
+    }
+}
+
+/// Decodes a region without a record.
+fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, Malformed> {
+    let [len, zone, suffix, sub_bits] = region.widths.to_le_bytes();
+    let aligned = u128::from(region.prefix) << 64 | u128::from(region.prefix_rest);
+    let spare = BITS_MAX.checked_sub(len).ok_or(malformed("the prefix of a region"))?;
+    let prefix = Prefix::new(aligned.checked_shr(spare.into()).unwrap_or_default(), len);
+    if prefix.base(BITS_MAX) != aligned {
+        return Err(malformed("the prefix of a region"));
+    }
+    Ok(Region {
+        number,
+        name: region.name,
+        first_name: Rare::default(),
+        prefix,
+        zone,
+        suffix,
+        kind: kind_from(region.kind)?,
+        sub_bits,
+        parent: region.parent.map(RegionNumber),
+        issued: count_from(&region.reserved)?,
+        since: Revision(region.prefix_since),
+        history: Rare::default(),
+        order: order_from(region.order)?,
+        key_number: RegionNumber(region.key_number),
+        pace: pace_from(region.pace)?,
+        sealed: region.sealed,
+        delegated: region.delegated,
+        policy: Rare::default(),
+        texts: Rare::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use kent_regions::{Count, FormerPrefix, Kind, Order, Pace, Policy, Texts};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn facts(regions: u64) -> ImageFacts {
+        ImageFacts {
+            revision: Revision(7),
+            edit: EditId([5; 16]),
+            version: u64::MAX,
+            bits: 64,
+            next_number: RegionNumber(9),
+            regions,
+        }
+    }
+
+    fn count() -> impl Strategy<Value = Count> {
+        prop_oneof![Just(Count::ZERO), any::<u128>().prop_map(Count::Below), Just(Count::Max)]
+    }
+
+    prop_compose! {
+        fn region()(
+            (number, parent, since, key_number, pace) in any::<(u64, Option<u64>, u64, u64, NonZeroU64)>(),
+            (bits, len, zone, suffix, sub_bits) in (any::<u128>(), 0..=BITS_MAX, any::<u8>(), any::<u8>(), any::<u8>()),
+            (name, first_name, owner) in ("[a-z]{0,20}", "|[a-z]{1,9}", "|[a-z]{1,9}"),
+            kind in prop_oneof![Just(Kind::Open), Just(Kind::Partial), Just(Kind::Closed)],
+            order in prop_oneof![Just(Order::Sequential), Just(Order::Scrambled), Just(Order::External)],
+            (issued, cap, former) in (count(), proptest::option::weighted(0.2, count()), proptest::option::weighted(0.2, count())),
+            (sealed, delegated) in any::<(bool, bool)>(),
+        ) -> Region {
+            let prefix = Prefix::new(bits, len);
+            let former = former.map(|issued| FormerPrefix { prefix, from: Revision(1), to: Revision(2), issued });
+            Region {
+                number: RegionNumber(number),
+                name,
+                first_name: first_name.into(),
+                prefix,
+                zone,
+                suffix,
+                kind,
+                sub_bits,
+                parent: parent.map(RegionNumber),
+                issued,
+                since: Revision(since),
+                history: former.into_iter().collect::<Vec<_>>().into(),
+                order,
+                key_number: RegionNumber(key_number.max(1)),
+                pace: Pace::per_second(pace),
+                sealed,
+                delegated,
+                policy: Policy { cap, ..Policy::default() }.into(),
+                texts: Texts { owner, ..Texts::default() }.into(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ok_regions_survive_encoding_and_decoding(regions in proptest::collection::vec((region(), any::<u64>()), 0..80)) {
+            let regions: Vec<_> =
+                regions.into_iter().map(|(region, version)| ImageRegion { region: Arc::new(region), version }).collect();
+            let facts = facts(regions.len() as u64);
+            let mut parts = encode_image(facts, &regions);
+            prop_assert_eq!(decode_image_head(&parts.next().expect("the head")), Ok(facts));
+            let mut decoded = Vec::new();
+            for part in parts {
+                decoded.extend(decode_image_part(&part).expect("a part").map(|region| region.expect("a region")));
+            }
+            prop_assert_eq!(decoded, regions);
+        }
+    }
+
+    #[test]
+    fn err_malformed_parts_are_named() {
+        assert_eq!(decode_image_head(b"\xff"), Err(malformed("the head of an image")));
+        assert_eq!(decode_image_head(b""), Err(malformed("the edit of an image")));
+        assert_eq!(decode_image_part(b"\xff").map(Iterator::count), Err(malformed("a part of an image")));
+        let decode = |change: fn(&mut records::ImageRegion)| {
+            let mut region = records::ImageRegion {
+                prefix: 1 << 63,
+                widths: u32::from_le_bytes([1, 2, 3, 0]),
+                kind: records::region_record::Kind::Open.into(),
+                pace: 1,
+                ..records::ImageRegion::default()
+            };
+            change(&mut region);
+            let part = records::ImagePart { regions: vec![region] }.encode_to_vec();
+            decode_image_part(&part).and_then(|mut regions| regions.next().expect("one")).map(drop)
+        };
+        assert_eq!(decode(|_| {}), Ok(()));
+        assert_eq!(decode(|region| region.kind = 0), Err(malformed("the kind of a region")));
+        assert_eq!(decode(|region| region.order = 9), Err(malformed("the order of a region")));
+        assert_eq!(decode(|region| region.pace = 0), Err(malformed("the pace of a region")));
+        assert_eq!(decode(|region| region.widths = 129), Err(malformed("the prefix of a region")));
+        assert_eq!(decode(|region| region.prefix_rest = 1), Err(malformed("the prefix of a region")));
+        assert_eq!(decode(|region| region.record = Bytes::from_static(b"\xff")), Err(malformed("a region record")));
+    }
+}
