@@ -37,6 +37,7 @@ use crate::{
         asks::Asker,
         directory::Directory,
         edits::{EditCommand, Edited},
+        imaging::Imaging,
         past::Past,
         retention::Retention,
         space::Space,
@@ -112,6 +113,27 @@ pub struct EngineSettings {
     pub metrics_regions: RegionPatterns,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,
+}
+
+#[cfg(test)]
+impl EngineSettings {
+    /// Small limits, for tests.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            requires_auth: false,
+            caller_limits: kent_access::Limits::default(),
+            grant_limits: Limits { lease_count: 1, packed_bytes: 16 },
+            streams: 1,
+            chunk: Chunk::default(),
+            clock: ClockPolicy::default(),
+            trust: TrustPolicy::default(),
+            requests: RequestPolicy::default(),
+            series_on_demand: 0,
+            history_keep: 1,
+            metrics_regions: RegionPatterns::default(),
+            schema: kent_store::SCHEMA,
+        }
+    }
 }
 
 /// The maximum number of region counters, and of series counters, whose chunks a report lists.
@@ -210,6 +232,12 @@ impl Engine {
             history_keep: settings.history_keep,
         };
         tasks.spawn("retention", retention.keep(settings.requests.retention, tasks.stopping().clone()));
+        if let Some(images) = store.images() {
+            let (directory, clock, tasks) = (directory.clone(), clock.clone(), tasks.clone());
+            let imaging =
+                Imaging { images, directory, clock, tasks: tasks.clone(), history_keep: settings.history_keep };
+            tasks.spawn("imaging", imaging.keep(tasks.stopping().clone()));
+        }
         let regions = RegionGrants::new(
             environment.clone(),
             directory.clone(),

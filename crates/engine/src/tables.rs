@@ -7,6 +7,7 @@ pub mod edits;
 pub(crate) mod floors;
 mod follow;
 pub mod history;
+pub(crate) mod imaging;
 pub mod past;
 pub mod permitted;
 mod removal;

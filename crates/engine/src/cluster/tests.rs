@@ -5,9 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use kent_access::Limits as CallerLimits;
-use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_store::{Change, MemoryStore, SCHEMA, StoreId, Version, Watch};
+use kent_store::{Change, MemoryStore, StoreId, Version, Watch};
 use tokio::task;
 use tokio_util::sync::CancellationToken;
 use tonic::async_trait;
@@ -15,9 +13,7 @@ use tonic::async_trait;
 use super::Watches;
 use crate::{
     engine::{Engine, EngineSettings, Place},
-    grant::Limits,
     host::{Environment, clock::SystemClock, entropy::SystemEntropy, tasks::Tasks},
-    patterns::RegionPatterns,
 };
 
 /// A watch that returns a change after every `times` polls, and counts the changes.
@@ -48,23 +44,9 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
     };
-    let settings = EngineSettings {
-        requires_auth: false,
-        caller_limits: CallerLimits::default(),
-        grant_limits: Limits { lease_count: 1, packed_bytes: 16 },
-        streams: 1,
-        chunk: Chunk::default(),
-        clock: ClockPolicy::default(),
-        trust: TrustPolicy::default(),
-        requests: RequestPolicy::default(),
-        series_on_demand: 0,
-        history_keep: 1,
-        metrics_regions: RegionPatterns::default(),
-        schema: SCHEMA,
-    };
     let place = Place { kind: "memory", location: String::new(), address: String::new(), directories: Vec::new() };
     let tasks = Tasks::on_this_runtime();
-    let engine = Engine::load(environment, settings, place, &tasks).await.expect("it starts");
+    let engine = Engine::load(environment, EngineSettings::for_tests(), place, &tasks).await.expect("it starts");
     let cluster = engine.cluster().expect("replicas share the store").clone();
 
     let [spaces, access, counters, turns, layouts, present] = [(); 6].map(|()| Arc::<AtomicU32>::default());

@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use kent_store::{
-    CommitError, Committed, Key, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Versioned,
+    CommitError, Committed, Images, Key, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Versioned,
 };
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -145,6 +145,10 @@ impl Store for Watched {
 
     async fn servers(&self) -> Option<Servers> {
         self.store.servers().await
+    }
+
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        self.store.images()
     }
 
     fn store_id(&self) -> StoreId {

@@ -71,12 +71,8 @@ impl Directory {
         let (making, asking) = (Mutex::default(), Mutex::default());
         let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, deleted, making, asking };
         // A space's key begins with the key of the outer space, so outer spaces come first.
-        for (key, _) in &records {
-            let key = keys::parse_space(key).map_err(StoreFailure::from)?;
-            match State::load(&*directory.store, key).await? {
-                Some(state) => drop(directory.insert(key, state)?),
-                None => directory.mark_deleted(key),
-            }
+        for (key, record) in &records {
+            directory.load_space(keys::parse_space(key).map_err(StoreFailure::from)?, record).await?;
         }
         let table = Table::new(DEFAULT_BITS).map_err(|_| LoadError::NoDefaultSpace)?;
         match directory.create_space(kent_ids::DEFAULT_SPACE, table, TextForm::Decimal, false).await {

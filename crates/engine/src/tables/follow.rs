@@ -1,13 +1,14 @@
 //! Applies the edits of other replicas.
 
-use kent_proto::stored::{self, EditId, Malformed, SpaceFacts};
-use kent_regions::{Change, Plan, RegionNumber, Revision, Table};
+use kent_proto::stored::{self, Malformed};
+use kent_regions::{Change, Plan, RegionNumber, Revision};
 use kent_store::{Key, Versioned};
 use tracing::info;
 
 use super::{
     directory::Directory,
     history,
+    imaging::REGIONS_PER_STEP,
     space::{Space, State},
 };
 use crate::{
@@ -18,8 +19,8 @@ use crate::{
     },
 };
 
-/// The maximum number of edits to apply one by one; for more, the whole table is read.
-const STEPS_MAX: u64 = 1000;
+/// The maximum number of edits to apply one by one to a small table; for more, the whole table is read.
+const STEPS_MAX: usize = 1000;
 
 impl Directory {
     /// Updates a table in memory from the store. The caller must hold the `editing` lock.
@@ -78,15 +79,17 @@ impl Directory {
 
     /// Applies the edits up to this record of the space one by one from the history, or reads the whole table if there
     /// are too many. Returns true if another replica may be waiting for our confirmation.
-    async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
+    pub(super) async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         let mut is_awaited = false;
         while !space.includes(record.version, facts.revision) {
-            let present = space.read(Table::revision);
+            let (present, regions) = space.read(|table| (table.revision(), table.len()));
             let missing = facts.revision.0.saturating_sub(present.0);
+            let steps_max = STEPS_MAX.max(regions / REGIONS_PER_STEP) as u64; // OK because a length in memory fits 64 bits
             let step = match missing {
-                1..=STEPS_MAX => self.step(space, Revision(present.0 + 1), &facts).await?,
-                _ => None,
+                0 => None,
+                _ if missing > steps_max => None,
+                _ => self.step(space, Revision(present.0 + 1)).await?,
             };
             match step {
                 Some(is_step_awaited) => is_awaited |= is_step_awaited,
@@ -106,7 +109,7 @@ impl Directory {
 
     /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None`
     /// if the edit cannot be applied.
-    async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
+    async fn step(&self, space: &Space, revision: Revision) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {
             return Ok(None);
@@ -121,14 +124,12 @@ impl Directory {
                 before.issued = table.get(before.number).map_or(before.issued, |present| present.issued);
             }
         });
-        // The ID matters only for the latest edit, and only that edit's ID is known.
-        let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
         if declared {
             // First, because an edit that ends a step also declares the numbers below which another generator may have
             // issued. Until the chunk is dropped, no grant may use the new step.
             plan.changes.iter().for_each(|change| space.drop_chunk(change.number, version));
         }
-        if space.apply(&plan, version, edit).is_err() {
+        if space.apply(&plan, version, entry.edit).is_err() {
             return Ok(None);
         }
         for change in plan.changes.iter().filter(|change| change.after.is_some()) {

@@ -15,9 +15,9 @@ use kent_ids::ClusterKey;
 use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
-    stored::{self, EditId, Malformed, SpaceFacts, TextForm},
+    stored::{self, EditId, ImageFacts, ImageRegion, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{ChunkPolicy, Count, Index, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{ChunkPolicy, Count, Damage, Index, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
 
@@ -46,6 +46,8 @@ pub struct Space {
     newest: watch::Sender<Revision>,
     /// Held during an edit.
     pub(crate) editing: tokio::sync::Mutex<()>,
+    /// The revision of the newest image of the table, if there is an image.
+    imaged: Mutex<Option<Revision>>,
     /// Held during the construction of an index.
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -71,8 +73,9 @@ impl Space {
     /// Creates a space with this table.
     pub(crate) fn new(key: String, outer: Option<(Arc<Self>, RegionNumber)>, state: State) -> Self {
         let newest = watch::Sender::new(state.table.revision());
-        let (state, counters) = (RwLock::new(state), Mutex::default());
-        Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default(), indexing: Arc::default() }
+        let (state, counters, imaged) = (RwLock::new(state), Mutex::default(), Mutex::default());
+        let (editing, indexing) = (tokio::sync::Mutex::default(), Arc::default());
+        Self { key, outer, state, counters, newest, editing, imaged, indexing }
     }
 
     /// The key of the space's records.
@@ -248,6 +251,16 @@ impl Space {
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
+    /// The revision of the newest image of the table, if there is an image.
+    pub(super) fn imaged(&self) -> Option<Revision> {
+        *self.imaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that an image of the table at this revision exists.
+    pub(super) fn set_imaged(&self, revision: Revision) {
+        *self.imaged.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    }
+
     /// Reserves the right to build an index; returns `None` if another task is building one.
     pub fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         self.indexing.clone().try_lock_owned().ok()
@@ -373,6 +386,32 @@ impl State {
         })
     }
 
+    /// Creates the state of an image, at the revision of the image. The constants are those of the space's record.
+    pub(super) fn of_image(
+        image: &ImageFacts,
+        regions: Vec<ImageRegion>,
+        constants: (ClusterKey, TextForm),
+    ) -> Result<Self, Damage> {
+        let mut region_versions: Vec<_> =
+            regions.iter().map(|item| (item.region.number, Version::new(item.version))).collect();
+        region_versions.sort_unstable_by_key(|(number, _)| *number);
+        let regions = regions.into_iter().map(|item| item.region);
+        let table = Table::restore(image.bits, image.revision, image.next_number, regions)?;
+        let fresh = Self::fresh(table, Version::new(image.version), image.edit, constants);
+        Ok(Self { region_versions: region_versions.into_iter().collect(), ..fresh })
+    }
+
+    fn image_facts(&self) -> ImageFacts {
+        ImageFacts {
+            revision: self.table.revision(),
+            edit: self.last_edit,
+            version: self.version.get(),
+            bits: self.table.bits(),
+            next_number: self.table.next_number(),
+            regions: self.table.len() as u64, // OK because a length in memory fits 64 bits
+        }
+    }
+
     fn region_version(&self, number: RegionNumber) -> Version {
         self.region_versions.get(&number).copied().unwrap_or(Version::ABSENT)
     }
@@ -399,12 +438,15 @@ pub(crate) fn space_record(
 
 /// The value of a counter, and its version.
 #[derive(Clone, Copy, Debug)]
-struct ReadCounter {
-    reserved: Count,
-    version: Version,
+pub(super) struct ReadCounter {
+    pub(super) reserved: Count,
+    pub(super) version: Version,
 }
 
-async fn read_counters(store: &dyn Store, space: &str) -> Result<BTreeMap<RegionNumber, ReadCounter>, StoreFailure> {
+pub(super) async fn read_counters(
+    store: &dyn Store,
+    space: &str,
+) -> Result<BTreeMap<RegionNumber, ReadCounter>, StoreFailure> {
     let records = store.scan(&keys::counters(space)).await?;
     let read = records.iter().map(|(key, versioned)| {
         let reserved = stored::decode_counter(&versioned.value)?.reserved;

@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use kent_store::{
-    Change, CommitError, Committed, Key, MemoryStore, Peers, ReadError, Stats, Store, StoreId, Txn, Unavailable,
-    Unknown, Version, Versioned, Watch,
+    Change, CommitError, Committed, Images, Key, MemoryStore, Peers, ReadError, Stats, Store, StoreId, Txn,
+    Unavailable, Unknown, Version, Versioned, Watch,
 };
 use tokio::{
     sync::oneshot,
@@ -284,6 +284,10 @@ impl Store for Link {
 
     fn peers(&self) -> Option<&dyn Peers> {
         Some(self)
+    }
+
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        self.backend.memory.images()
     }
 
     fn store_id(&self) -> StoreId {

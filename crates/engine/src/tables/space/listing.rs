@@ -5,10 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use kent_proto::stored::{ImageFacts, ImageRegion};
 use kent_regions::{Plan, Prefix, Region, RegionNumber, Revision, Table};
 use tokio::task;
 
-use super::Space;
+use super::{Space, State};
 
 /// The number of regions to list while their lock is held. Each of them may be a cache miss or two.
 const REGIONS_PER_LOCK: usize = 128;
@@ -48,43 +49,74 @@ impl Space {
     /// Lists all regions of one revision in the order of their prefixes. The table is locked for a few regions at a
     /// time.
     pub async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
+        self.list(|_, region| region.clone(), Arc::as_ref, |state| state.table.revision()).await
+    }
+
+    /// Like [`Space::listing`], but lists what an image of the table contains.
+    pub(in crate::tables) async fn image(&self) -> (Vec<ImageRegion>, ImageFacts) {
+        let item = |state: &State, region: &Arc<Region>| ImageRegion {
+            region: region.clone(),
+            version: state.region_version(region.number).get(),
+        };
+        self.list(item, |item| &item.region, State::image_facts).await
+    }
+
+    /// Lists an item for each region of one revision in the order of their prefixes. Also returns the result of `end`
+    /// for this revision.
+    async fn list<T, E>(
+        &self,
+        item: fn(&State, &Arc<Region>) -> T,
+        region: fn(&T) -> &Region,
+        end: fn(&State) -> E,
+    ) -> (Vec<T>, E) {
         for _ in 0..ATTEMPTS {
-            let (since, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
+            let (since, mut items) = (self.read(Table::revision), Vec::<T>::new());
             loop {
-                let part = self.some_after(regions.last().map(|last| last.prefix));
+                let part = self.items_after(items.last().map(|last| region(last).prefix), item);
                 let is_last = part.len() < REGIONS_PER_LOCK;
-                regions.extend(part);
+                items.extend(part);
                 if is_last {
                     break;
                 }
                 task::yield_now().await;
             }
             // A region whose prefix has changed may be listed twice or not at all.
-            let Some((changed, present, revision)) = self.changed_since(since) else { continue };
+            let Some((changed, present, end)) = self.changed_since(since, item, end) else { continue };
             if !changed.is_empty() {
-                regions.retain(|region| !changed.contains(&region.number));
-                regions.extend(present);
-                regions.sort_by_key(|region| region.prefix);
+                items.retain(|item| !changed.contains(&region(item).number));
+                items.extend(present);
+                items.sort_by_key(|item| region(item).prefix);
             }
-            return (regions, revision);
+            return (items, end);
         }
-        self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
+        let state = self.state();
+        (state.table.iter_after(None).map(|region| item(&state, region)).collect(), end(&state))
     }
 
     /// Lists some of the regions in the order of their prefixes, beginning after the prefix `after`. An empty list
     /// means that no regions are left.
     pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
-        self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
+        self.items_after(after, |_, region| region.clone())
     }
 
-    /// Returns the regions that edits have touched since a revision, those of them that exist now, and the current
-    /// revision.
-    fn changed_since(&self, since: Revision) -> Option<(BTreeSet<RegionNumber>, Vec<Arc<Region>>, Revision)> {
+    fn items_after<T>(&self, after: Option<Prefix>, item: fn(&State, &Arc<Region>) -> T) -> Vec<T> {
         let state = self.state();
-        let revision = state.table.revision();
-        let changed = state.recent.since(since, revision)?;
-        let present = changed.iter().filter_map(|number| state.table.get_shared(*number).cloned()).collect();
-        Some((changed, present, revision))
+        state.table.iter_after(after).take(REGIONS_PER_LOCK).map(|region| item(&state, region)).collect()
+    }
+
+    /// Returns the regions that edits have touched since a revision, the items of those that exist now, and the result
+    /// of `end` for the current revision.
+    fn changed_since<T, E>(
+        &self,
+        since: Revision,
+        item: fn(&State, &Arc<Region>) -> T,
+        end: fn(&State) -> E,
+    ) -> Option<(BTreeSet<RegionNumber>, Vec<T>, E)> {
+        let state = self.state();
+        let changed = state.recent.since(since, state.table.revision())?;
+        let present = changed.iter().filter_map(|number| state.table.get_shared(*number));
+        let present = present.map(|region| item(&state, region)).collect();
+        Some((changed, present, end(&state)))
     }
 }
 
@@ -100,7 +132,7 @@ mod tests {
     use kent_regions::{Edit, Patch, Place, Start};
     use kent_store::Version;
 
-    use super::{super::State, *};
+    use super::*;
 
     /// Returns a space with this many regions of 8 bits each, in a space of 32 bits.
     fn space(regions: u128) -> Space {
@@ -183,7 +215,10 @@ mod tests {
             edit(&space, &Edit::Expand { name: "r0".to_owned(), by: 1 });
         }
         let present = space.read(Table::revision);
-        let since = |revision: u64| space.changed_since(Revision(revision)).map(|(changed, ..)| changed.len());
+        let since = |revision: u64| {
+            let changed = space.changed_since(Revision(revision), |_, _| (), |_| ());
+            changed.map(|(changed, ..)| changed.len())
+        };
         assert_eq!((since(present.0), since(present.0 - 1), since(present.0 - 3)), (Some(0), Some(1), Some(1)));
         assert_eq!(since(present.0 - 4), None, "the table was made before");
     }

@@ -13,7 +13,7 @@ use kent_proto::v1::{
 };
 
 use kent_engine::{host::tasks::Tasks, records::failure::LoadError};
-use kent_store::{CommitError, Committed, Key, Peers, ReadError, Stats, Unknown, Versioned};
+use kent_store::{CommitError, Committed, Images, Key, Peers, ReadError, Stats, Unknown, Versioned};
 use tonic::async_trait;
 
 use super::*;
@@ -53,6 +53,10 @@ impl Store for Late {
 
     fn peers(&self) -> Option<&dyn Peers> {
         self.disk.peers()
+    }
+
+    fn images(&self) -> Option<Arc<dyn Images>> {
+        self.disk.images()
     }
 
     fn store_id(&self) -> StoreId {
