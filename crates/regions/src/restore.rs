@@ -1,7 +1,6 @@
 //! Restores a table from its stored regions, and checks its invariants.
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
-use core::cmp::Ordering;
 
 use thiserror::Error;
 
@@ -66,8 +65,9 @@ impl Table {
             Some(region) => Err(Damage::Region { region: region.name.clone(), what }),
             None => Ok(()),
         };
-        twice(sort(&mut listed, |one, other| one.number.cmp(&other.number)), TAKEN)?;
-        let by_number: BTreeMap<_, _> = listed.iter().map(|region| (region.number, region.clone())).collect();
+        let numbered = sorted(&listed, |region| region.number);
+        twice(duplicate(&numbered), TAKEN)?;
+        let by_number: BTreeMap<_, _> = numbered.into_iter().collect();
         let names: Names = listed.iter().map(Arc::as_ref).collect();
         let named = |name: &str| {
             let candidates = names.candidates(name).filter_map(|number| by_number.get(&number));
@@ -75,7 +75,9 @@ impl Table {
         };
         let doubtful = |number| by_number.get(&number).map(Arc::as_ref);
         twice(names.doubtful().filter_map(doubtful).find(|region| named(&region.name) > 1), TAKEN)?;
-        twice(sort(&mut listed, |one, other| one.prefix.cmp(&other.prefix)), "its prefix exists twice")?;
+        let placed = sorted(&listed, |region| region.prefix);
+        twice(duplicate(&placed), "its prefix exists twice")?;
+        let listed: Vec<_> = placed.into_iter().map(|(_, region)| region).collect();
         let table = Self::empty(bits, revision, next_number);
         table.check_all(&listed)?;
         Ok(table.with(&listed, by_number, names))
@@ -167,10 +169,17 @@ fn first_child<'l>(region: &Region, mut after: &'l [Arc<Region>]) -> Option<&'l 
     None
 }
 
-/// Sorts regions, and returns a region that is equal to the one before it. A `BTreeMap` that is collected from sorted
-/// entries has full nodes: it takes half of the memory of one that grows entry by entry at its end, and is made faster.
-fn sort(regions: &mut [Arc<Region>], order: impl Fn(&Region, &Region) -> Ordering) -> Option<&Region> {
-    regions.sort_by(|one, other| order(one, other));
-    let twice = regions.windows(2).find(|pair| matches!(pair, [one, other] if order(one, other).is_eq()));
-    twice.and_then(|pair| pair.last()).map(Arc::as_ref)
+/// Returns regions with their keys, in the order of the keys, which are beside the pointers because regions are far apart
+/// in memory. A `BTreeMap` that is collected from sorted entries has full nodes: it takes half of the memory of one that
+/// grows entry by entry at its end, and is made faster.
+fn sorted<K: Copy + Ord>(regions: &[Arc<Region>], key: impl Fn(&Region) -> K) -> Vec<(K, Arc<Region>)> {
+    let mut keyed: Vec<_> = regions.iter().map(|region| (key(region), region.clone())).collect();
+    keyed.sort_unstable_by_key(|(key, _)| *key);
+    keyed
+}
+
+/// Returns a region with the same key as the one before it.
+fn duplicate<K: PartialEq>(sorted: &[(K, Arc<Region>)]) -> Option<&Region> {
+    let twice = sorted.windows(2).find(|pair| matches!(pair, [(one, _), (other, _)] if one == other));
+    twice.and_then(|pair| pair.last()).map(|(_, region)| region.as_ref())
 }
