@@ -5,6 +5,7 @@
 //! | `lock` | our lock: held by the process that uses the directory, from before sled is opened until after it is closed |
 //! | `journal` | our write-ahead log, with the commits since the last checkpoint |
 //! | `newest` | the newest acknowledged revision |
+//! | `clean` | present if the database was closed cleanly: see `clean` |
 //! | `db` | sled's log, which we sync through a second handle |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 //! | `images/` | images, which are not part of the database: see `images` |
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::archive::{self, Appender, Archive, Archived, Archiving, BaseJob, Entry, FrameWriter};
+use super::clean;
 use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
 use super::ledger::Ledger;
@@ -131,7 +133,9 @@ impl Disk {
     /// Opens the database, and makes all of its contents durable.
     pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
         quirks::check_released(&self.log)?;
-        rewrite(&self.log)?;
+        if !clean::take(&self.dir, &self.log)? {
+            rewrite(&self.log)?;
+        }
         self.log.sync_all()?;
         let opened = self.open_released();
         if opened.is_err() {
@@ -271,10 +275,17 @@ impl Disk {
 
     /// Makes a checkpoint, so that the next opening need not replay the journal, and closes the database.
     pub(super) fn close(&mut self, mut ledger: Ledger) {
-        if let Err(error) = self.flush(&mut ledger) {
+        let flushed = self.flush(&mut ledger);
+        if let Err(error) = &flushed {
             tracing::warn!(dir = %self.dir.display(), %error, "the last checkpoint failed; the next start replays the journal");
         }
         self.release(ledger);
+        // OK because without the mark, the next opening writes the file again.
+        if flushed.is_ok()
+            && let Err(error) = clean::leave(&self.dir, &self.log)
+        {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot mark the store as closed cleanly; the next start takes longer");
+        }
     }
 
     /// Drops the database and the archive, and waits until sled has released its file.

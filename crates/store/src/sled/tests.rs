@@ -123,6 +123,32 @@ async fn hold_a_flush(
 }
 
 #[tokio::test]
+async fn only_a_clean_close_leaves_a_mark() {
+    let (dir, script, store) = scripted();
+    let mark = dir.path().join(clean::NAME);
+    store.commit(create(A)).await.unwrap();
+    assert!(!mark.exists());
+    store.close().await;
+    assert!(mark.exists());
+    let open = || {
+        let durability = Box::new(script.clone());
+        SledStore::open_with(options(dir.path()), Archiving::None, durability, Box::new(WriteAndSync)).unwrap()
+    };
+    let store = open();
+    assert!(!mark.exists(), "the database may be written to");
+    store.commit(create(B)).await.unwrap();
+    script.next(Step::Lose);
+    store.close().await;
+    assert!(!mark.exists(), "the last sync has failed");
+    let store = open();
+    for key in [A, B] {
+        assert!(store.get(&key).await.unwrap().is_some());
+    }
+    store.close().await;
+    assert!(mark.exists());
+}
+
+#[tokio::test]
 async fn concurrent_commits_share_a_flush() {
     const COMMITS: usize = 200;
     let (_dir, script, store) = scripted();
