@@ -300,7 +300,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         kind: kind_from(record.kind)?,
         sub_bits: narrow(record.subregion_bits)?,
         parent: record.parent.map(RegionNumber),
-        issued,
+        issued: issued.into(),
         since: Revision(record.prefix_since),
         history: history?.into(),
         order: order_from(record.order)?,
@@ -555,7 +555,7 @@ mod tests {
             kind: Kind::Open,
             sub_bits: 0,
             parent: Some(RegionNumber(2)),
-            issued: Count::Below(3),
+            issued: Count::Below(3).into(),
             since: Revision(9),
             history: vec![FormerPrefix {
                 prefix: "101101".parse().expect("a prefix"),
@@ -652,12 +652,12 @@ mod tests {
     #[test]
     fn ok_policies_and_texts_survive_encoding_and_decoding() {
         let region = full_region();
-        assert_eq!(decode_region(&encode_region(&region), region.number, region.issued), Ok(region));
+        assert_eq!(decode_region(&encode_region(&region), region.number, *region.issued), Ok(region));
     }
 
     #[test]
     fn ok_an_edit_of_many_regions_survives_in_parts() {
-        let plain = Region { issued: Count::ZERO, ..full_region() };
+        let plain = Region { issued: Count::ZERO.into(), ..full_region() };
         let changes: Vec<Change> = (0..20)
             .map(|at| Change {
                 number: plain.number,

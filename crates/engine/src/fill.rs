@@ -84,12 +84,12 @@ const CANDIDATES_MAX: usize = 10_000;
 impl Fill {
     fn new(space: &Space, region: &Region, now: Duration) -> Self {
         let usage = space.usage(region.number, now);
-        let issued = usage.issued(region.issued);
+        let issued = usage.issued(*region.issued);
         Self {
             source: Source::Region { name: region.name.clone(), space: space.name() },
             capacity: region.limit(),
             issued,
-            reserved: region.issued,
+            reserved: *region.issued,
             full_in: region.full_in(issued, usage.rate),
             is_capped: region.is_capped(),
             expandable_bits: region.expandable_bits(),
@@ -186,7 +186,7 @@ const FAR: f64 = 365.0 * 86_400.0;
 pub fn fullest(space: &Space, is_wanted: impl Fn(&Region) -> bool, now: Duration, most: usize) -> Vec<Arc<Region>> {
     let urgency = |region: &Region| -> Urgency {
         let usage = space.usage(region.number, now);
-        let issued = usage.issued(region.issued);
+        let issued = usage.issued(*region.issued);
         let left = region.full_in(issued, usage.rate).unwrap_or(FAR).min(FAR);
         (left, issued.to_f64() / region.limit().to_f64())
     };
@@ -199,7 +199,7 @@ pub fn fullest(space: &Space, is_wanted: impl Fn(&Region) -> bool, now: Duration
         let Some(last) = some.last() else { break };
         after = Some(last.prefix);
         let wanted =
-            some.into_iter().filter(|region| region.issued > Count::ZERO && can_issue(region) && is_wanted(region));
+            some.into_iter().filter(|region| *region.issued > Count::ZERO && can_issue(region) && is_wanted(region));
         found.extend(wanted.map(|region| (urgency(&region), region)));
         found.sort_by(|(one, _), (other, _)| first(one, other));
         found.truncate(most);

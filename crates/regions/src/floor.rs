@@ -83,7 +83,7 @@ impl Plan {
     fn only_declares(&self) -> Option<RegionNumber> {
         let (number, _) = self.declared?;
         let [Change { before: Some(before), after: Some(after), .. }] = self.changes.as_slice() else { return None };
-        let is_same = Region { issued: after.issued, ..before.clone() } == *after;
+        let is_same = Region { issued: after.issued.clone(), ..before.clone() } == *after;
         (is_same && before.number == number && self.revision == self.base.next()).then_some(number)
     }
 }
@@ -174,7 +174,7 @@ mod tests {
             table.apply(&plan).expect("applied");
         }
         assert_eq!(table.revision(), Revision(base.0 + 3));
-        let issued = ["a", "b", "c"].map(|name| table.named(name).expect("there").issued);
+        let issued = ["a", "b", "c"].map(|name| *table.named(name).expect("there").issued);
         assert_eq!(issued, [1, 2, 3].map(Count::Below));
     }
 

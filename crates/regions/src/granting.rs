@@ -286,7 +286,7 @@ mod tests {
         let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix: 8 });
         let with = |auto_expand, issued| {
             let policy = Policy { auto_expand, stride, ..Policy::default() };
-            Region { issued: Count::Below(issued), policy: policy.into(), ..region() }
+            Region { issued: Count::Below(issued).into(), policy: policy.into(), ..region() }
         };
         assert_eq!(with(None, 4).full_in(Count::Below(4), 2.0), Some(2.0), "12 suffixes at 6 per second");
         for (issued, count, expected) in [(9, 2, None), (10, 2, Some(1)), (13, 1, Some(1)), (12, 1, None)] {
@@ -300,7 +300,7 @@ mod tests {
             let (at_percent, by_bits, max_suffix) = auto;
             let auto_expand = Some(AutoExpand { at_percent, by_bits, max_suffix });
             let policy = Policy { auto_expand, cap, ..Policy::default() };
-            Region { issued, policy: policy.into(), ..region() }.expansion_due(count)
+            Region { issued: Count::into(issued), policy: policy.into(), ..region() }.expansion_due(count)
         };
         let below = Count::Below;
         for (issued, count, auto, cap, expected) in [
@@ -341,7 +341,7 @@ mod tests {
             let policy = Policy { auto_expand, ..Policy::default() };
             let due = |issued| {
                 let issued = Count::Below(issued);
-                Region { suffix, issued, policy: policy.into(), ..region() }.expansion_due(1)
+                Region { suffix, issued: issued.into(), policy: policy.into(), ..region() }.expansion_due(1)
             };
             assert_eq!((due(threshold - 1), due(threshold)), (None, Some(1)), "{at_percent} percent of 2^{suffix}");
         }

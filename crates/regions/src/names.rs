@@ -3,7 +3,7 @@
 //! The regions already hold their names, so this set holds only hashes of names. It takes a third of the memory of a map
 //! of names, and a search compares integers instead of strings.
 
-use alloc::collections::BTreeSet;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use siphasher::sip::SipHasher13;
 
@@ -40,7 +40,9 @@ impl Names {
 
 impl<'r> FromIterator<&'r Region> for Names {
     fn from_iter<I: IntoIterator<Item = &'r Region>>(regions: I) -> Self {
-        Self(regions.into_iter().map(entry).collect())
+        let mut entries: Vec<_> = regions.into_iter().map(entry).collect();
+        entries.sort_unstable();
+        Self(entries.into_iter().collect())
     }
 }
 
@@ -55,8 +57,6 @@ fn hash(name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     #[test]

@@ -27,6 +27,7 @@ use crate::{
     edit::Edit,
     name::is_table_name,
     prefix::Prefix,
+    rare::Rare,
     refusal::Refusal,
     region::{FormerPrefix, Kind, Region, RegionNumber},
     revision::Revision,
@@ -113,10 +114,10 @@ impl Table {
                 // The counter of the deleted region moves to another region. If the deleted region has issued suffixes
                 // since the plan was made, the plan is refused: an identifier never leaves its region.
                 None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {
-                    let planned = change.before.as_ref().map_or(Count::ZERO, |before| before.issued);
+                    let planned = change.before.as_ref().map_or(Count::ZERO, |before| *before.issued);
                     match self.get(change.number) {
-                        Some(heir) if heir.issued > planned => {
-                            return Err(Refusal::InUse { region: heir.name.clone(), issued: heir.issued });
+                        Some(heir) if *heir.issued > planned => {
+                            return Err(Refusal::InUse { region: heir.name.clone(), issued: *heir.issued });
                         }
                         _ => {}
                     }
@@ -134,13 +135,13 @@ impl Table {
         let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
         let (source, declared) = match plan.counter_move {
             // The all-zero subregion may start above the counter that it inherits.
-            Some(CounterMove { from, to }) if to == after.number => (self.get(from), Some(after.issued)),
+            Some(CounterMove { from, to }) if to == after.number => (self.get(from), Some(*after.issued)),
             _ => (self.get(after.number), declared),
         };
         if after.kind != Kind::Closed
             && let Some(source) = source
         {
-            after.issued = declared.map_or(source.issued, |declared| declared.max(source.issued));
+            after.issued = declared.map_or(*source.issued, |declared| declared.max(*source.issued)).into();
             after.check_issued()?;
         }
         Ok(after)
@@ -148,7 +149,7 @@ impl Table {
 
     /// Checks that no region has changed since a past edit made these changes. Ignores counters.
     pub(crate) fn check_latest(&self, changes: &[Change]) -> Result<(), Refusal> {
-        let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
+        let shape = |region: &Region| Region { issued: Rare::default(), ..region.clone() };
         let changed =
             changes.iter().find(|change| self.get(change.number).map(shape) != change.after.as_ref().map(shape));
         match changed {
@@ -205,7 +206,7 @@ impl Table {
 /// Returns the region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     let mut history = region.history.to_vec();
-    let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
+    let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), *region.issued);
     history.push(FormerPrefix { prefix, from, to, issued });
     Region {
         prefix: region.prefix.zeros(by),

@@ -54,6 +54,11 @@ pub struct FormerPrefix {
     pub issued: Count,
 }
 
+/// Most regions of a large table have issued nothing yet.
+impl Usual for Count {
+    const USUAL: &'static Self = &Self::ZERO;
+}
+
 impl Usual for Vec<FormerPrefix> {
     const USUAL: &'static Self = &Self::new();
 }
@@ -82,7 +87,7 @@ pub struct Region {
     /// The parent region.
     pub parent: Option<RegionNumber>,
     /// The number of issued or reserved suffixes.
-    pub issued: Count,
+    pub issued: Rare<Count>,
     /// The revision in which it got its current prefix.
     pub since: Revision,
     /// Its former prefixes, oldest first.
@@ -148,15 +153,15 @@ impl Region {
 
     /// Checks that the issued suffixes fit the suffix width, and that a delegated region has none.
     pub(crate) fn check_issued(&self) -> Result<(), Refusal> {
-        if self.delegated && self.issued != Count::ZERO {
-            return Err(Refusal::Populated { region: self.name.clone(), issued: self.issued });
+        if self.delegated && *self.issued != Count::ZERO {
+            return Err(Refusal::Populated { region: self.name.clone(), issued: *self.issued });
         }
-        if self.issued <= Count::power_of_two(self.suffix) {
+        if *self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
         Err(Refusal::SuffixInUse {
             region: self.name.clone(),
-            issued: self.issued,
+            issued: *self.issued,
             needed: self.issued.bits(),
             requested: self.suffix,
             most: None,
@@ -165,7 +170,7 @@ impl Region {
 
     /// Checks that no suffix is issued or reserved.
     pub(crate) fn check_unused(&self) -> Result<(), Refusal> {
-        match self.issued {
+        match *self.issued {
             Count::ZERO => Ok(()),
             issued => Err(Refusal::InUse { region: self.name.clone(), issued }),
         }

@@ -60,7 +60,7 @@ impl Edit {
         };
         let new = new.iter().map(|new: &NewRegion| (new.name.as_str(), new.start.next));
         let imported =
-            imported.iter().map(|imported: &Imported| (imported.region.name.as_str(), imported.region.issued));
+            imported.iter().map(|imported: &Imported| (imported.region.name.as_str(), *imported.region.issued));
         created.into_iter().chain(new).chain(imported).filter(|(_, floor)| *floor != Count::ZERO)
     }
 
@@ -74,7 +74,7 @@ impl Edit {
             created.find(|made| made.name == name).and_then(|made| table.get(made.number))
         };
         self.floors()
-            .all(|(name, floor)| made(name).is_some_and(|made| floor <= table.heir(made).unwrap_or(made).issued))
+            .all(|(name, floor)| made(name).is_some_and(|made| floor <= *table.heir(made).unwrap_or(made).issued))
     }
 }
 

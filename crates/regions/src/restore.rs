@@ -49,7 +49,8 @@ impl Table {
         if !(1..=BITS_MAX).contains(&bits) {
             return Err(Damage::Width { bits });
         }
-        let mut listed = Vec::new();
+        let regions = regions.into_iter();
+        let mut listed = Vec::with_capacity(regions.size_hint().0);
         for region in regions {
             let region: Arc<Region> = region.into();
             let damage = |what| Damage::Region { region: region.name.clone(), what };
@@ -65,8 +66,8 @@ impl Table {
             Some(region) => Err(Damage::Region { region: region.name.clone(), what }),
             None => Ok(()),
         };
-        let numbered = sorted(&listed, |region| region.number);
-        twice(duplicate(&numbered), TAKEN)?;
+        let numbered = numbered(&listed);
+        twice(duplicate(numbered.iter(), |(number, _)| *number).map(|(_, region)| region.as_ref()), TAKEN)?;
         let by_number: BTreeMap<_, _> = numbered.into_iter().collect();
         let names: Names = listed.iter().map(Arc::as_ref).collect();
         let named = |name: &str| {
@@ -75,9 +76,11 @@ impl Table {
         };
         let doubtful = |number| by_number.get(&number).map(Arc::as_ref);
         twice(names.doubtful().filter_map(doubtful).find(|region| named(&region.name) > 1), TAKEN)?;
-        let placed = sorted(&listed, |region| region.prefix);
-        twice(duplicate(&placed), "its prefix exists twice")?;
-        let listed: Vec<_> = placed.into_iter().map(|(_, region)| region).collect();
+        // The regions of an image are already in order.
+        if !listed.is_sorted_by_key(|region| region.prefix) {
+            listed.sort_unstable_by_key(|region| region.prefix);
+        }
+        twice(duplicate(listed.iter(), |region| region.prefix).map(Arc::as_ref), "its prefix exists twice")?;
         let table = Self::empty(bits, revision, next_number);
         table.check_all(&listed)?;
         Ok(table.with(&listed, by_number, names))
@@ -145,13 +148,13 @@ impl Table {
             Kind::Open if has_subregions || region.sub_bits != 0 => return Some("it is open but has subregions"),
             Kind::Open => {}
         }
-        if region.delegated && (region.kind != Kind::Open || region.issued != Count::ZERO || region.suffix == 0) {
+        if region.delegated && (region.kind != Kind::Open || *region.issued != Count::ZERO || region.suffix == 0) {
             return Some("it is delegated but not open, or has no suffix, or has issued suffixes");
         }
         if region.kind != Kind::Open && !has_subregions {
             return Some("it is partial or closed but has no subregions");
         }
-        let too_many = region.issued > region.capacity() && region.issued != Count::ZERO;
+        let too_many = *region.issued > region.capacity() && *region.issued != Count::ZERO;
         too_many.then_some("more suffixes are issued than it can hold")
     }
 }
@@ -169,17 +172,22 @@ fn first_child<'l>(region: &Region, mut after: &'l [Arc<Region>]) -> Option<&'l 
     None
 }
 
-/// Returns regions with their keys, in the order of the keys, which are beside the pointers because regions are far apart
-/// in memory. A `BTreeMap` that is collected from sorted entries has full nodes: it takes half of the memory of one that
-/// grows entry by entry at its end, and is made faster.
-fn sorted<K: Copy + Ord>(regions: &[Arc<Region>], key: impl Fn(&Region) -> K) -> Vec<(K, Arc<Region>)> {
-    let mut keyed: Vec<_> = regions.iter().map(|region| (key(region), region.clone())).collect();
-    keyed.sort_unstable_by_key(|(key, _)| *key);
-    keyed
+/// Returns regions in the order of their numbers, which are beside the pointers because regions are far apart in memory. A
+/// `BTreeMap` that is collected from sorted entries has full nodes: it takes half of the memory of one that grows entry by
+/// entry at its end, and is made faster.
+fn numbered(regions: &[Arc<Region>]) -> Vec<(RegionNumber, Arc<Region>)> {
+    let mut numbered: Vec<_> = regions.iter().map(|region| (region.number, region.clone())).collect();
+    numbered.sort_unstable_by_key(|(number, _)| *number);
+    numbered
 }
 
-/// Returns a region with the same key as the one before it.
-fn duplicate<K: PartialEq>(sorted: &[(K, Arc<Region>)]) -> Option<&Region> {
-    let twice = sorted.windows(2).find(|pair| matches!(pair, [(one, _), (other, _)] if one == other));
-    twice.and_then(|pair| pair.last()).map(|(_, region)| region.as_ref())
+/// Returns an item with the same key as the one before it.
+fn duplicate<T, K: PartialEq>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Option<T> {
+    let mut before = None;
+    items.into_iter().find(|item| {
+        let key = Some(key(item));
+        let is_same = key == before;
+        before = key;
+        is_same
+    })
 }

@@ -298,7 +298,7 @@ impl Table {
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
             let before = Tally::in_table(region);
-            Arc::make_mut(region).issued = issued;
+            Arc::make_mut(region).issued = issued.into();
             self.tallies.replace(region.prefix, before, Tally::in_table(region));
         }
     }
@@ -319,7 +319,7 @@ impl Table {
             _ => Err(Refusal::CapacityExhausted {
                 region: name.into(),
                 capacity: region.capacity(),
-                issued: region.issued,
+                issued: *region.issued,
                 expandable_bits: region.expandable_bits(),
             }),
         }

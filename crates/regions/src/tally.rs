@@ -49,7 +49,7 @@ impl Tally {
     pub(crate) fn of(region: &Region, is_top: bool) -> Self {
         let is_closed = region.kind == Kind::Closed;
         // The counter of a closed region continues in its all-zero subregion.
-        let issued = if is_closed { Count::ZERO } else { region.issued };
+        let issued = if is_closed { Count::ZERO } else { *region.issued };
         Self {
             regions: 1,
             capacity: wrapped(region.capacity()),

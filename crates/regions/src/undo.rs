@@ -7,9 +7,9 @@ use thiserror::Error;
 use crate::{
     attributes::{Patch, PolicyPatch},
     change::Change,
-    count::Count,
     edit::Edit,
     plan::Plan,
+    rare::Rare,
     refusal::Refusal,
     region::{Kind, Region},
     table::Table,
@@ -110,7 +110,7 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
 /// Checks that a plan gives each region its old place and attributes. Counters may differ.
 fn check_same(changes: &[Change], plan: &Plan) -> Result<(), NotUndone> {
     for change in changes {
-        let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
+        let shape = |region: &Region| Region { issued: Rare::default(), ..region.clone() };
         let planned = plan.changes.iter().find(|planned| planned.number == change.number);
         // A region that the plan leaves alone stays as it is now.
         let after = planned.map_or(change.after.as_ref(), |planned| planned.after.as_ref());
@@ -127,7 +127,7 @@ mod tests {
     use alloc::{string::ToString, vec, vec::Vec};
 
     use super::*;
-    use crate::{Donate, NewRegion, Order, Place, Prefix, Rare, RegionNumber, Revision, Start, Zone};
+    use crate::{Count, Donate, NewRegion, Order, Place, Prefix, Rare, RegionNumber, Revision, Start, Zone};
 
     fn name(name: &str) -> String {
         name.to_string()

@@ -77,7 +77,7 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
     let changes = entry.changes.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
     for Change { number, before, .. } in &changes {
         // After a restore from a backup, a daemon may have a different table with the same revision.
-        let known = table.get(*number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
+        let known = table.get(*number).map(|known| Region { issued: Rare::default(), ..known.clone() });
         if known != *before {
             return Err(BadCopy::Diverged { number: number.0 });
         }
@@ -109,7 +109,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         kind,
         sub_bits: width("subregion_bits", message.subregion_bits)?,
         parent: (message.parent_number != 0).then_some(RegionNumber(message.parent_number)),
-        issued,
+        issued: issued.into(),
         since: Revision(message.prefix_since),
         history: history.into(),
         order: order(message.order)?,

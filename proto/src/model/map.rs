@@ -110,7 +110,7 @@ fn map_region(space: &str, region: &Region, usage: Usage) -> v1::MapRegion {
         strict: region.policy.chunk == ChunkPolicy::Strict,
         subregion_bits: region.sub_bits.into(),
         rate: usage.rate,
-        full_in_seconds: region.full_in(usage.issued(region.issued), usage.rate),
+        full_in_seconds: region.full_in(usage.issued(*region.issued), usage.rate),
     }
 }
 

@@ -513,7 +513,7 @@ impl Usage {
 
 /// Converts a region to a message.
 pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) -> v1::Region {
-    let issued = usage.issued(region.issued);
+    let issued = usage.issued(*region.issued);
     v1::Region {
         name: region_name(space, &region.name),
         number: region.number.0,

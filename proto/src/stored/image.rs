@@ -93,32 +93,37 @@ pub fn decode_image_part(part: &[u8]) -> Result<impl Iterator<Item = Result<Imag
 }
 
 fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegion {
-    let (number, version, reserved) = (region.number.0, *version, count_bytes(region.issued));
-    let Region { history, policy, texts, first_name, .. } = &**region;
-    let has_more = (history, policy, texts, first_name)
-        != (&Rare::default(), &Rare::default(), &Rare::default(), &Rare::default());
-    if has_more {
+    // All fields are listed, so that the compiler reports a new one.
+    #[rustfmt::skip]
+    let Region {
+        number, name, first_name, prefix, zone, suffix, kind, sub_bits, parent, issued, since, history, order, key_number,
+        pace, sealed, delegated, policy, texts,
+    } = &**region;
+    let (number, version, reserved) = (number.0, *version, count_bytes(**issued));
+    let is_plain = (history, policy, texts, first_name)
+        == (&Rare::default(), &Rare::default(), &Rare::default(), &Rare::default());
+    if !is_plain {
         let record = encode_region(region).into();
         return records::ImageRegion { number, version, reserved, record, ..records::ImageRegion::default() };
     }
-    let aligned = region.prefix.base(BITS_MAX);
+    let aligned = prefix.base(BITS_MAX);
     records::ImageRegion {
         number,
         version,
         reserved,
         record: Bytes::new(),
-        name: region.name.clone(),
+        name: name.clone(),
         prefix: (aligned >> 64) as u64, // OK because it is the first half
         prefix_rest: aligned as u64,    // OK because it is the other half
-        widths: u32::from_le_bytes([region.prefix.len(), region.zone, region.suffix, region.sub_bits]),
-        kind: kind_field(region.kind).into(),
-        order: order_field(region.order).into(),
-        sealed: region.sealed,
-        delegated: region.delegated,
-        parent: region.parent.map(|parent| parent.0),
-        prefix_since: region.since.0,
-        key_number: region.key_number.0,
-        pace: region.pace.get(),
+        widths: u32::from_le_bytes([prefix.len(), *zone, *suffix, *sub_bits]),
+        kind: kind_field(*kind).into(),
+        order: order_field(*order).into(),
+        sealed: *sealed,
+        delegated: *delegated,
+        parent: parent.map(|parent| parent.0),
+        prefix_since: since.0,
+        key_number: key_number.0,
+        pace: pace.get(),
     }
 }
 
@@ -141,7 +146,7 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
         kind: kind_from(region.kind)?,
         sub_bits,
         parent: region.parent.map(RegionNumber),
-        issued: count_from(&region.reserved)?,
+        issued: count_from(&region.reserved)?.into(),
         since: Revision(region.prefix_since),
         history: Rare::default(),
         order: order_from(region.order)?,
@@ -200,7 +205,7 @@ mod tests {
                 kind,
                 sub_bits,
                 parent: parent.map(RegionNumber),
-                issued,
+                issued: issued.into(),
                 since: Revision(since),
                 history: former.into_iter().collect::<Vec<_>>().into(),
                 order,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kent_regions::{Count, Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision, Table};
+use kent_regions::{Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision, Table};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::index};
 
 /// The maximum number of levels below the top-level regions.
@@ -108,7 +108,7 @@ fn region(
         kind: Kind::Open,
         sub_bits: 0,
         parent,
-        issued: Count::ZERO,
+        issued: Rare::default(),
         since: Revision(1),
         key_number: number,
         history: Rare::default(),

@@ -40,7 +40,7 @@ impl Occupied {
     /// Returns the regions that prevent the deletion of a space, or `None` if the space has no regions.
     pub(crate) fn of(space: String, table: &Table) -> Option<Self> {
         let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
-        let used = table.iter().find(|region| region.issued != Count::ZERO);
+        let used = table.iter().find(|region| *region.issued != Count::ZERO);
         let name = |region: &Region| region.name.clone();
         // Take the last region without subregions. The first region may continue its parent's numbers, and can then be
         // deleted only after the others.

@@ -330,8 +330,8 @@ impl Directory {
     fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
         let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
         match plan.subject() {
-            Some(region) if *next < region.issued => {
-                let (region, counter, next) = (name.clone(), region.issued, *next);
+            Some(region) if *next < *region.issued => {
+                let (region, counter, next) = (name.clone(), *region.issued, *next);
                 Err(EditError::NextTooLow { space, region, next, counter, is_shared: self.store.peers().is_some() })
             }
             _ => Ok(()),
@@ -562,7 +562,7 @@ impl Directory {
             // edit that closed the region is reverted, the region gets the counter back.
             let moved = plan.counter_move.filter(|moved| moved.to == change.number);
             let inherited = moved.and_then(|moved| settled(moved.from)).filter(|from| from.version != 0);
-            let (key, reserved) = (keys::counter(id, change.number.0), after.issued);
+            let (key, reserved) = (keys::counter(id, change.number.0), *after.issued);
             let is_unsure = plan.unsure.contains(&change.number);
             match inherited {
                 Some(from) => {
@@ -593,7 +593,7 @@ impl Directory {
             }
         }
         let declared = plan.declared.and_then(|(_, after)| {
-            let before = plan.changes.first()?.before.as_ref()?.issued;
+            let before = *plan.changes.first()?.before.as_ref()?.issued;
             Some(Declared { before, after })
         });
         let entry = HistoryEntry {
@@ -626,7 +626,9 @@ pub(super) fn revise(txn: Txn, space: &Space, Draft { plan, edit, .. }: &Draft) 
 fn set_counters(space: &Space, changes: &mut [Change]) {
     space.read(|table| {
         for region in changes.iter_mut().flat_map(Change::sides_mut) {
-            region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
+            if let Some(present) = table.get(region.number) {
+                region.issued = present.issued.clone();
+            }
         }
     });
 }

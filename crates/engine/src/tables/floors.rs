@@ -238,7 +238,7 @@ impl Directory {
             let draft = self.settle(space, &command, &counter, plan).await?;
             // Another replica may have reserved numbers since the first plan.
             if let Some(Change { before: Some(before), after: Some(after), .. }) = draft.plan.changes.first() {
-                (declared.before, declared.after) = (before.issued, after.issued);
+                (declared.before, declared.after) = (*before.issued, *after.issued);
             }
             by_space.entry(space.key()).or_default().push(SettledEdit { space, command, draft });
         }

@@ -121,7 +121,9 @@ impl Directory {
         // compared the counter, so the heir has issued nothing since then.
         space.read(|table| {
             for before in plan.changes.iter_mut().filter(|it| it.after.is_none()).filter_map(|it| it.before.as_mut()) {
-                before.issued = table.get(before.number).map_or(before.issued, |present| present.issued);
+                if let Some(present) = table.get(before.number) {
+                    before.issued = present.issued.clone();
+                }
             }
         });
         if declared {

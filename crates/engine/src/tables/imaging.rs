@@ -115,7 +115,8 @@ impl Directory {
 fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageRegion>)>, Unused> {
     let Some(mut parts) = images.open(key)? else { return Ok(None) };
     let image = stored::decode_image_head(&parts.next().ok_or(Unused::Incomplete)??)?;
-    let mut regions = Vec::new();
+    // OK because the number is bounded; the list grows if there are more.
+    let mut regions = Vec::with_capacity(image.regions.min(1 << 24) as usize);
     for part in parts {
         for region in stored::decode_image_part(&part?)? {
             regions.push(region?);

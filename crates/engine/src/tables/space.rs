@@ -17,7 +17,9 @@ use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, ImageFacts, ImageRegion, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{ChunkPolicy, Count, Damage, Index, Kind, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{
+    ChunkPolicy, Count, Damage, Index, Kind, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
+};
 use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
 
@@ -134,7 +136,7 @@ impl Space {
         let mut state = self.state_mut();
         let mut before = Vec::with_capacity(counters.len());
         for (number, reserved) in counters {
-            before.extend(state.table.get(*number).map(|region| (*number, region.issued)));
+            before.extend(state.table.get(*number).map(|region| (*number, *region.issued)));
             state.table.set_issued(*number, *reserved);
         }
         let result = read(&state.table);
@@ -486,7 +488,7 @@ fn read_region(
     let reserved = counters.get(&number).map_or(Count::ZERO, |counter| counter.reserved);
     let region = stored::decode_region(&versioned.value, number, reserved)?;
     // The counter of a closed region continues in its all-zero subregion.
-    Ok(if region.kind == Kind::Closed { Region { issued: Count::ZERO, ..region } } else { region })
+    Ok(if region.kind == Kind::Closed { Region { issued: Rare::default(), ..region } } else { region })
 }
 
 #[cfg(test)]
@@ -515,7 +517,7 @@ mod tests {
     }
 
     fn reserved(space: &Space) -> Option<Count> {
-        space.read(|table| table.get(REGION).map(|region| region.issued))
+        space.read(|table| table.get(REGION).map(|region| *region.issued))
     }
 
     #[test]

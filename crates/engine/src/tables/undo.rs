@@ -188,7 +188,7 @@ fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) 
     let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };
     for heir in changes.iter_mut().filter(|change| change.creates()).filter_map(|change| change.after.as_mut()) {
         if heir.prefix == zero {
-            heir.issued = reserved;
+            heir.issued = reserved.into();
         }
     }
 }

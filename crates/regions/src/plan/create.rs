@@ -43,7 +43,7 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
     policy.check(order)?;
     texts.check()?;
     let (pace, policy, texts) = (pace.unwrap_or(region.pace), policy.into(), texts.into());
-    Ok(Region { issued, order, pace, sealed, policy, texts, ..region })
+    Ok(Region { issued: issued.into(), order, pace, sealed, policy, texts, ..region })
 }
 
 /// Returns a top-level region that has issued nothing.
@@ -57,7 +57,7 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         kind: Kind::Open,
         sub_bits: 0,
         parent: None,
-        issued: Count::ZERO,
+        issued: Rare::default(),
         since: table.revision().next(),
         history: Rare::default(),
         order: Order::Sequential,

@@ -21,8 +21,8 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     if region.suffix == 0 {
         return Err(Refusal::SuffixEmpty { region: name.to_string() });
     }
-    if region.issued != Count::ZERO {
-        return Err(Refusal::Populated { region: name.to_string(), issued: region.issued });
+    if *region.issued != Count::ZERO {
+        return Err(Refusal::Populated { region: name.to_string(), issued: *region.issued });
     }
     if region.order == Order::External {
         return Err(Refusal::DelegatesExternal { region: name.to_string() });

@@ -4,8 +4,8 @@
 
 use super::Plan;
 use crate::{
-    count::Count,
     prefix::Prefix,
+    rare::Rare,
     refusal::Refusal,
     region::{Kind, Region},
     table::Table,
@@ -52,7 +52,7 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
             sub_bits: 0,
             suffix: sub.suffix,
             zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
-            issued: Count::ZERO,
+            issued: Rare::default(),
             sealed: parent.sealed || sub.sealed,
             policy: sub.policy.clone(),
             ..parent.clone()

@@ -18,6 +18,7 @@ use crate::{
     count::Count,
     edit::NewRegion,
     prefix::{BadPrefix, Prefix},
+    rare::Rare,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
     table::Table,
@@ -93,7 +94,9 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
         plan.counter_move = Some(CounterMove { from: parent.number, to: heir.number });
     }
     let after = match zero {
-        true => Region { kind: Kind::Closed, zone: 0, suffix: 0, sub_bits: by, issued: Count::ZERO, ..parent.clone() },
+        true => {
+            Region { kind: Kind::Closed, zone: 0, suffix: 0, sub_bits: by, issued: Rare::default(), ..parent.clone() }
+        }
         false => Region { kind: Kind::Partial, sub_bits: by, ..parent.clone() },
     };
     plan.change(parent, after);
@@ -106,19 +109,19 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     if heir.suffix < parent.suffix {
         parent.check_use_known()?;
     }
-    heir.issued = parent.issued.max(parent.order.floor(heir.issued));
+    heir.issued = parent.issued.max(parent.order.floor(*heir.issued)).into();
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
     heir.key_number = parent.key_number;
     heir.pace = parent.pace;
     heir.policy.clone_from(&parent.policy);
-    if heir.issued > Count::power_of_two(heir.suffix) {
+    if *heir.issued > Count::power_of_two(heir.suffix) {
         return Err(Refusal::HeirTooNarrow {
             region: heir.name.clone(),
             parent: parent.name.clone(),
             // OK because the prefix of the heir extends that of its parent.
             sub_bits: heir.prefix.len() - parent.prefix.len(),
-            issued: heir.issued,
+            issued: *heir.issued,
             needed: heir.issued.bits(),
             suffix: heir.suffix,
         });

@@ -26,7 +26,7 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
             key_number: RegionNumber(number),
             // The order within an octave depends on the region's key, so a scrambled region continues at the start of
             // an octave.
-            issued: region.order.floor(region.issued),
+            issued: region.order.floor(*region.issued).into(),
             since: plan.revision,
             ..region.clone()
         };

@@ -26,7 +26,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = resizable(table, name, by)?;
     // The table knows which numbers of an external region are in use only if they were declared.
-    if region.issued == Count::ZERO {
+    if *region.issued == Count::ZERO {
         region.check_use_known()?;
     }
     region.check_all_own()?;

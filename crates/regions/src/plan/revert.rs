@@ -27,7 +27,7 @@ pub(super) fn plan(table: &Table, changes: &[Change]) -> Result<Plan, Refusal> {
                     // The past edit undid a split, so its reversal splits the region again. The zone is as wide as it
                     // was before the first split, so it is wide enough.
                     Some(by @ 1..) => lengthened(table, present, by),
-                    _ => Region { issued: present.issued, ..before.clone() },
+                    _ => Region { issued: present.issued.clone(), ..before.clone() },
                 };
                 reversal.changed.push(Change::changed(present.clone(), after));
             }
@@ -60,7 +60,7 @@ impl<'t> Reversal<'t> {
     fn new(table: &'t Table, changes: &[Change]) -> Self {
         let missing = changes.iter().filter(|change| change.after.is_none()).map(|change| change.number);
         let made = changes.iter().filter(|change| change.creates()).filter_map(|change| change.after.as_ref());
-        let inherited = made.map(|region| (region.number, region.issued)).collect();
+        let inherited = made.map(|region| (region.number, *region.issued)).collect();
         let numbers = missing.zip((table.next_number().0..).map(RegionNumber)).collect();
         Self {
             table,
@@ -80,7 +80,14 @@ impl<'t> Reversal<'t> {
         let number = self.numbers.get(&before.number).copied().unwrap_or(before.number);
         let parent = before.parent.map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
         let (issued, since, history) = (Count::ZERO, self.table.revision().next(), Rare::default());
-        self.created.push(Change::created(Region { number, parent, issued, since, history, ..before.clone() }));
+        self.created.push(Change::created(Region {
+            number,
+            parent,
+            issued: issued.into(),
+            since,
+            history,
+            ..before.clone()
+        }));
         Ok(())
     }
 
@@ -99,18 +106,18 @@ impl<'t> Reversal<'t> {
                     let heir = self.deleted[heir].before.as_ref().ok_or_else(changed)?;
                     // An identifier never leaves its region, except to a subregion.
                     let inherited = self.inherited.get(&heir.number).copied().unwrap_or(Count::ZERO);
-                    if heir.issued > inherited {
-                        return Err(Refusal::InUse { region: heir.name.clone(), issued: heir.issued });
+                    if *heir.issued > inherited {
+                        return Err(Refusal::InUse { region: heir.name.clone(), issued: *heir.issued });
                     }
-                    after.issued = heir.issued;
+                    after.issued = heir.issued.clone();
                     self.counter_move = Some(CounterMove { from: heir.number, to: after.number });
                 }
                 (Kind::Open | Kind::Partial, Kind::Closed) => {
                     let heir = at(&self.created, after.sub_bits).ok_or_else(changed)?;
                     let heir = self.created[heir].after.as_mut().ok_or_else(changed)?;
-                    heir.issued = before.issued;
+                    heir.issued = before.issued.clone();
                     heir.check_issued()?;
-                    after.issued = Count::ZERO;
+                    after.issued = Rare::default();
                     self.counter_move = Some(CounterMove { from: before.number, to: heir.number });
                 }
                 _ => {}

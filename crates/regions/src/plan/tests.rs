@@ -228,7 +228,7 @@ fn becomes(edits: &[Edit], name: &str, expected: &str) -> Table {
     let mut table = sample();
     edits.iter().for_each(|edit| apply(&mut table, edit));
     let region = table.named(name).expect("the region");
-    let (z, s, issued) = (region.zone, region.suffix, region.issued);
+    let (z, s, issued) = (region.zone, region.suffix, *region.issued);
     assert_eq!(format!("{} {z} {s} {} {issued}", region.prefix, region.kind.as_str()), expected);
     table
 }
@@ -399,13 +399,17 @@ fn ok_updates_change_only_the_given_attributes() {
         &update("opened", Patch { policy: PolicyPatch::to(&policy), next: Some(Count::Below(3)), ..Patch::default() }),
     );
     let after = table.named("opened").expect("it").clone();
-    assert_eq!((after.sealed, *after.policy, after.issued), (true, policy, before.issued), "a counter never goes back");
+    assert_eq!(
+        (after.sealed, *after.policy, *after.issued),
+        (true, policy, *before.issued),
+        "a counter never goes back"
+    );
     assert_eq!((after.texts.owner.as_str(), after.texts.labels["team"].as_str()), ("ops", "a"));
     assert_eq!((after.number, after.prefix, after.limit()), (before.number, before.prefix, Count::Below(12)));
     apply(&mut table, &update("opened", Patch { labels: label(None), sealed: Some(false), ..Patch::default() }));
     apply(&mut table, &update("opened", Patch { next: Some(Count::Below(11)), ..Patch::default() }));
     let after = table.named("opened").expect("it");
-    assert_eq!((after.sealed, after.texts.labels.len(), after.issued), (false, 0, Count::Below(11)));
+    assert_eq!((after.sealed, after.texts.labels.len(), *after.issued), (false, 0, Count::Below(11)));
     assert!(table.named("open").is_err(), "the old name is free");
 }
 

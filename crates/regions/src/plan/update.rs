@@ -54,10 +54,10 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     if let Some(next) = patch.next {
         table.check_not_closed(region)?;
         region.check_not_delegated()?;
-        after.issued = region.issued.max(check_next(next, region.suffix, region.order)?);
+        after.issued = region.issued.max(check_next(next, region.suffix, region.order)?).into();
     }
     let mut plan = table.draft();
-    plan.declared = patch.next.map(|_| (region.number, after.issued));
+    plan.declared = patch.next.map(|_| (region.number, *after.issued));
     plan.change(region, after);
     // A declaration can have an effect even if it does not change the counter: other daemons give up their chunks below
     // the declared number.
@@ -167,7 +167,7 @@ mod tests {
                 (planned, _) => panic!("{after}: {planned:?}"),
             }
         }
-        assert_eq!(table.named("open").expect("there").issued, Count::Below(9));
+        assert_eq!(table.named("open").expect("there").issued, Count::Below(9).into());
         let undone = table.plan(&update(stride(2, 1), None)).expect("legal");
         table.apply(&undone).expect("applied");
         let next = update(Stride::EVERY, None);

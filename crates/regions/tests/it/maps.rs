@@ -87,7 +87,7 @@ fn check_cell(cell: &Cell, under: Prefix, regions: &[Arc<Region>], bits: u8) {
         })
     };
     assert_eq!(cell.capacity(), sum(Region::capacity), "{}", cell.prefix);
-    let issued = |region: &Region| if region.kind == Kind::Closed { Count::ZERO } else { region.issued };
+    let issued = |region: &Region| if region.kind == Kind::Closed { Count::ZERO } else { *region.issued };
     assert_eq!(cell.issued(), sum(issued), "{}", cell.prefix);
     let has = |content| cell.contents().any(|it| it == content);
     let any = |of: fn(&Region) -> bool| counted.iter().any(|region| of(region));

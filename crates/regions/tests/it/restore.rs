@@ -14,7 +14,7 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         kind: Kind::Open,
         sub_bits: 0,
         parent: None,
-        issued: Count::ZERO,
+        issued: Rare::default(),
         since: Revision(1),
         history: Rare::default(),
         order: Order::Sequential,
@@ -60,7 +60,7 @@ fn ok_regions_in_any_order() {
 
 #[test]
 fn ok_regions_at_the_limit_of_each_invariant() {
-    let issued = |below, region| Region { issued: Count::Below(below), ..region };
+    let issued = |below, region| Region { issued: Count::Below(below).into(), ..region };
     let delegated = |region| Region { delegated: true, ..region };
     let former = |prefix: &str| FormerPrefix {
         prefix: prefix.parse().expect("one"),
@@ -113,17 +113,17 @@ fn err_each_invariant() {
     check(vec![parted(Kind::Partial, 4, open(1, "0", 3, 4)), below(1, open(2, "00001", 0, 3))], "z < k");
     check(vec![parted(Kind::Partial, 1, open(1, "0", 3, 4)), below(1, open(2, "00", 2, 4))], "all-zero subregion");
     check(vec![parted(Kind::Partial, 2, open(1, "0", 3, 4)), below(1, open(2, "01", 2, 4))], "k bits");
-    check(vec![Region { issued: Count::Below(17), ..open(1, "0", 3, 4) }], "than it can hold");
-    check(vec![Region { issued: Count::Max, ..open(1, "0", 3, 4) }], "than it can hold");
+    check(vec![Region { issued: Count::Below(17).into(), ..open(1, "0", 3, 4) }], "than it can hold");
+    check(vec![Region { issued: Count::Max.into(), ..open(1, "0", 3, 4) }], "than it can hold");
     check(
         vec![
-            Region { issued: Count::Below(1), ..parted(Kind::Closed, 1, open(1, "0", 0, 0)) },
+            Region { issued: Count::Below(1).into(), ..parted(Kind::Closed, 1, open(1, "0", 0, 0)) },
             below(1, open(2, "00", 2, 4)),
         ],
         "than it can hold",
     );
     let delegated = |region| Region { delegated: true, ..region };
-    check(vec![delegated(Region { issued: Count::Below(1), ..open(1, "0", 3, 4) })], "delegated but not open");
+    check(vec![delegated(Region { issued: Count::Below(1).into(), ..open(1, "0", 3, 4) })], "delegated but not open");
     check(vec![delegated(open(1, "0", 7, 0))], "delegated but not open");
     check(
         vec![delegated(parted(Kind::Partial, 1, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],

@@ -10,7 +10,7 @@ use kent_proto::{
         watch_table_response::Event,
     },
 };
-use kent_regions::{Count, Region, RegionNumber, Revision, Table};
+use kent_regions::{Rare, Region, RegionNumber, Revision, Table};
 use tonic::Request;
 
 use super::{
@@ -131,7 +131,7 @@ fn check_history(table: &Table, history: Vec<HistoryEntry>, forgotten: Revision)
         apply_change(&mut copy, entry).map_err(|bad| format!("P5: revision {revision} of the history: {bad}"))?;
     }
     let places = |table: &Table| {
-        let place = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
+        let place = |region: &Region| Region { issued: Rare::default(), ..region.clone() };
         table.iter().map(place).collect::<Vec<_>>()
     };
     match copy.revision() == table.revision() && places(&copy) == places(table) {

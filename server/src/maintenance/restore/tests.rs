@@ -46,7 +46,7 @@ fn backup(counter: &Counter) -> Backup {
         kind: Kind::Open,
         sub_bits: 0,
         parent: None,
-        issued: Count::ZERO,
+        issued: Rare::default(),
         since: Revision(1),
         key_number: RegionNumber(1),
         history: Rare::default(),

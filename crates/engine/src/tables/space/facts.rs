@@ -163,7 +163,7 @@ impl State {
             granting: region.check_granting(self.seal_over(region, around)),
             chunk: region.policy.chunk,
             expands: region.policy.auto_expand.is_some(),
-            reserved: region.issued,
+            reserved: *region.issued,
             expandable_bits: region.expandable_bits(),
             limit: region.limit(),
             is_capped: region.is_capped(),

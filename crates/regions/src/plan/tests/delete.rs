@@ -42,7 +42,7 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     let before = table.named("partial").expect("it").clone();
     apply(&mut table, &delete("p1"));
     let after = table.named("partial").expect("it");
-    assert_eq!((after.kind, after.sub_bits, after.issued), (Kind::Open, 0, before.issued));
+    assert_eq!((after.kind, after.sub_bits, *after.issued), (Kind::Open, 0, *before.issued));
     assert_eq!((after.zone, after.suffix), (before.zone, before.suffix));
     // The all-zero subregion of a closed region is deleted last, and then the region replaces it.
     apply(&mut table, &delete("c1"));

@@ -14,7 +14,7 @@ fn region(name: &str, on: &str, suffix: u8) -> Region {
         kind: Kind::Open,
         sub_bits: 0,
         parent: Some(RegionNumber(78)),
-        issued: Count::Below(1),
+        issued: Count::Below(1).into(),
         since: Revision(79),
         history: Rare::default(),
         order: Order::Sequential,
@@ -29,7 +29,7 @@ fn region(name: &str, on: &str, suffix: u8) -> Region {
 
 fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
     match kind {
-        Kind::Closed => Region { kind, sub_bits, zone: 0, suffix: 0, issued: Count::ZERO, ..region },
+        Kind::Closed => Region { kind, sub_bits, zone: 0, suffix: 0, issued: Count::ZERO.into(), ..region },
         _ => Region { kind, sub_bits, ..region },
     }
 }
@@ -47,10 +47,11 @@ fn import(regions: &[(Region, Option<&str>)]) -> Edit {
 fn ok_regions_are_imported_whole_and_get_new_numbers() {
     let mut table = sample();
     let former = FormerPrefix { prefix: prefix("0"), from: Revision(1), to: Revision(40), issued: Count::Below(2) };
-    let split = Region { history: vec![former].into(), issued: Count::Below(3), ..region("split", "0001", 2) };
+    let split = Region { history: vec![former].into(), issued: Count::Below(3).into(), ..region("split", "0001", 2) };
     let shut = parted(Kind::Closed, 1, region("shut", "0000", 0));
-    let local = Region { delegated: true, issued: Count::ZERO, ..region("local", "00000", 2) };
-    let scrambled = Region { order: Order::Scrambled, issued: Count::Below(3), ..region("scrambled", "00001", 2) };
+    let local = Region { delegated: true, issued: Count::ZERO.into(), ..region("local", "00000", 2) };
+    let scrambled =
+        Region { order: Order::Scrambled, issued: Count::Below(3).into(), ..region("scrambled", "00001", 2) };
     let regions = [(scrambled, Some("shut")), (split, None), (local, Some("shut")), (shut, None)];
     let plan = table.plan(&import(&regions)).expect("legal");
     assert_eq!(plan.delegated, [RegionNumber(table.next_number().0 + 2)]);
@@ -58,7 +59,7 @@ fn ok_regions_are_imported_whole_and_get_new_numbers() {
     assert_eq!(table.check(), Ok(()));
     let of = |name| table.named(name).expect("imported");
     assert_eq!((&*of("split").history, of("split").since), (&vec![former], table.revision()));
-    assert_eq!(of("scrambled").issued, Count::Below(4), "the next octave");
+    assert_eq!(of("scrambled").issued, Count::Below(4).into(), "the next octave");
     assert_eq!(of("local").parent, Some(of("shut").number));
 }
 
@@ -102,7 +103,7 @@ fn err_regions_that_do_not_fit() {
         (inside("partial", region("x", "0100", 1)), "bad-import", &["all-zero"]),
         (inside("partial", region("x", "011", 1)), "bad-import", &["k bits"]),
         (top(Region { zone: 1, ..region("x", "000", 1) }), "bad-import", &["p + z + s"]),
-        (top(Region { issued: Count::Below(3), ..region("x", "000", 1) }), "bad-import", &["more suffixes"]),
+        (top(Region { issued: Count::Below(3).into(), ..region("x", "000", 1) }), "bad-import", &["more suffixes"]),
         (top(Region { delegated: true, ..region("x", "000", 1) }), "bad-import", &["delegated"]),
         (top(Region { history: vec![former].into(), ..region("x", "1", 1) }), "prefix-conflict", &[]),
         (top(parted(Kind::Partial, 1, region("x", "000", 1))), "bad-import", &["no subregions"]),

@@ -162,7 +162,7 @@ impl View {
                     Some((_, Value::Counter(reserved))) if region.kind != Kind::Closed => *reserved,
                     _ => Count::ZERO,
                 };
-                Some(Region { issued, ..(**region).clone() })
+                Some(Region { issued: issued.into(), ..(**region).clone() })
             }
             _ => None,
         });
@@ -198,7 +198,7 @@ impl View {
         self.set_version(Key::Space, version);
         for change in &plan.changes {
             self.set_version(Key::Region(change.number.0), version);
-            let issued = change.after.as_ref().map_or(Count::ZERO, |after| after.issued);
+            let issued = change.after.as_ref().map_or(Count::ZERO, |after| *after.issued);
             if change.before.is_none() && issued != Count::ZERO {
                 self.set_version(Key::Counter(change.number.0), version);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kent_ids::{Position, Stride, UnixNanos};
 use kent_issue::{Bound, Reserved, Stored};
-use kent_regions::{Count, Edit, Kind, Place, Plan, Prefix, Region, RegionNumber, Revision, Start, Table};
+use kent_regions::{Count, Edit, Kind, Place, Plan, Prefix, Rare, Region, RegionNumber, Revision, Start, Table};
 
 use super::{
     super::{
@@ -355,9 +355,9 @@ impl TablesState {
                 continue;
             };
             write.push((Key::Region(number), Value::Region(Box::new(after.clone()))));
-            if change.before.is_none() && after.issued != Count::ZERO {
+            if change.before.is_none() && *after.issued != Count::ZERO {
                 expect.push((Key::Counter(number), 0));
-                write.push((Key::Counter(number), Value::Counter(after.issued)));
+                write.push((Key::Counter(number), Value::Counter(*after.issued)));
             }
         }
         if kind.is_about_the_counter() {
@@ -517,7 +517,7 @@ impl Replica {
 fn without_counters(plan: &Plan) -> Plan {
     let mut changes = plan.changes.clone();
     for change in &mut changes {
-        change.sides_mut().for_each(|region| region.issued = Count::ZERO);
+        change.sides_mut().for_each(|region| region.issued = Rare::default());
     }
     Plan::made(plan.revision, changes)
 }

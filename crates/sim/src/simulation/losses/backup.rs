@@ -13,7 +13,7 @@ use clap::Parser;
 use futures_util::StreamExt;
 use kent_ids::UnixNanos;
 use kent_proto::v1::{BackupRequest, admin_server::Admin, backup_part::Part};
-use kent_regions::{Count, Kind, Order, Region, Table};
+use kent_regions::{Count, Kind, Order, Rare, Region, Table};
 use kent_store::{MemoryStore, StoreId};
 use kentd::{Environment, Node, Restore, RestoreArgs, RestoreError, Skip, clock::Clock};
 use prost::Message;
@@ -313,8 +313,9 @@ async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
 
 /// Returns whether no table has been edited since the backup.
 fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
-    let regions =
-        |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();
+    let regions = |table: &Table| {
+        table.iter().map(|region| Region { issued: Rare::default(), ..region.clone() }).collect::<Vec<_>>()
+    };
     let is_same = |((known, before), (lost, after)): (&(String, Table), &(String, Table))| {
         known == lost && regions(before) == regions(after)
     };
