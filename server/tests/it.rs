@@ -30,6 +30,7 @@ mod it {
     mod harness;
     mod hostile;
     mod http;
+    mod images;
     mod imports;
     mod large;
     mod layouts;
