@@ -8,7 +8,7 @@ use std::io;
 
 /// A place for images.
 pub trait Images: Send + Sync + fmt::Debug + 'static {
-    /// Returns the number of records from which on an image of them is worth its space.
+    /// Returns the smallest number of records that is worth an image.
     fn records_min(&self) -> usize;
 
     /// Opens the image with this name, if there is one.
@@ -24,9 +24,9 @@ pub trait Images: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// Fails if the image cannot be written, for example because it would take too much of the space that is left on
-    /// the disk. The earlier image then stays.
-    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()>;
+    /// Fails if a part is an error, or if the image cannot be written, for example because it would take too much of
+    /// the space that is left on the disk. The earlier image then stays.
+    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()>;
 
     /// Removes the image with this name, if there is one.
     ///

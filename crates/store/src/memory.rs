@@ -231,8 +231,8 @@ impl Images for MemoryImages {
         Ok(parts.map(|parts| Box::new(parts.into_iter().map(Ok)) as Parts))
     }
 
-    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
-        let parts = parts.collect();
+    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
+        let parts = parts.collect::<io::Result<_>>()?;
         self.disk().images.insert(name.to_owned(), parts);
         Ok(())
     }

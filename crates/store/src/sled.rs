@@ -132,7 +132,7 @@ impl SledSizes {
     pub fn read(dir: &Path) -> io::Result<Self> {
         let mut sizes = Self::default();
         // sled's directory for large values is empty, because Kent stores no large values.
-        for dir in [dir.to_owned(), dir.join(images::DIR), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
+        for dir in [dir.to_owned(), dir.join(private::IMAGES), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
             for entry in fs::read_dir(dir)? {
                 let entry = entry?;
                 // The file may be removed concurrently.

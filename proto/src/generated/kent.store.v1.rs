@@ -402,7 +402,7 @@ pub struct HistoryRecord {
     /// The revision of the edit that this edit reverts. 0 if this edit reverts no other edit.
     #[prost(uint64, tag = "11")]
     pub undoes: u64,
-    /// The ID that the edit gave to SpaceRecord.last_edit.
+    /// The edit's ID. The last edit of a commit also writes it to SpaceRecord.last_edit.
     #[prost(bytes = "bytes", tag = "12")]
     pub edit: ::prost::bytes::Bytes,
 }
@@ -451,6 +451,9 @@ pub struct ImageHead {
     /// The number of regions in all parts.
     #[prost(uint64, tag = "6")]
     pub regions: u64,
+    /// The identity of the store: 16 bytes.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub store: ::prost::bytes::Bytes,
 }
 /// Another part of the image of a table.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -465,38 +468,35 @@ pub struct ImageRegion {
     /// The version of the region's record.
     #[prost(uint64, tag = "2")]
     pub version: u64,
-    /// The counter at some time before the image was written. Encoded like CounterRecord.reserved.
-    #[prost(bytes = "bytes", tag = "3")]
-    pub reserved: ::prost::bytes::Bytes,
     /// A RegionRecord. Absent if the region has nothing but the fields below, like most regions of a large table. They are
     /// decoded several times faster.
-    #[prost(bytes = "bytes", tag = "4")]
+    #[prost(bytes = "bytes", tag = "3")]
     pub record: ::prost::bytes::Bytes,
-    #[prost(string, tag = "5")]
+    #[prost(string, tag = "4")]
     pub name: ::prost::alloc::string::String,
     /// The prefix, left-aligned: its first 64 bits, and the others.
-    #[prost(fixed64, tag = "6")]
+    #[prost(fixed64, tag = "5")]
     pub prefix: u64,
-    #[prost(fixed64, tag = "7")]
+    #[prost(fixed64, tag = "6")]
     pub prefix_rest: u64,
     /// The lengths of prefix, expansion zone, suffix and subregions' extension in bits, in this order from the lowest byte.
-    #[prost(fixed32, tag = "8")]
+    #[prost(fixed32, tag = "7")]
     pub widths: u32,
-    #[prost(enumeration = "region_record::Kind", tag = "9")]
+    #[prost(enumeration = "region_record::Kind", tag = "8")]
     pub kind: i32,
-    #[prost(enumeration = "region_record::Order", tag = "10")]
+    #[prost(enumeration = "region_record::Order", tag = "9")]
     pub order: i32,
-    #[prost(bool, tag = "11")]
+    #[prost(bool, tag = "10")]
     pub sealed: bool,
-    #[prost(bool, tag = "12")]
+    #[prost(bool, tag = "11")]
     pub delegated: bool,
-    #[prost(uint64, optional, tag = "13")]
+    #[prost(uint64, optional, tag = "12")]
     pub parent: ::core::option::Option<u64>,
-    #[prost(uint64, tag = "14")]
+    #[prost(uint64, tag = "13")]
     pub prefix_since: u64,
-    #[prost(uint64, tag = "15")]
+    #[prost(uint64, tag = "14")]
     pub key_number: u64,
-    #[prost(uint64, tag = "16")]
+    #[prost(uint64, tag = "15")]
     pub pace: u64,
 }
 /// The edits of a table that are forgotten. Their records may be removed.

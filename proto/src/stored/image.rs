@@ -1,15 +1,15 @@
-//! Images of tables: all regions with their counters and the versions of their records, in a form that is read faster
+//! Images of tables: all regions with the versions of their records, but without counters, in a form that is read faster
 //! than the records.
 
 use std::{iter, sync::Arc};
 
 use bytes::Bytes;
-use kent_regions::{BITS_MAX, Prefix, Rare, Region, RegionNumber, Revision};
+use kent_regions::{BITS_MAX, Count, Prefix, Rare, Region, RegionNumber, Revision};
 use prost::Message;
 
 use super::{
-    EditId, Malformed, count_bytes, count_from, decode, decode_region, encode_region, kind_field, kind_from, malformed,
-    order_field, order_from, pace_from,
+    EditId, Malformed, decode, decode_region, encode_region, kind_field, kind_from, malformed, order_field, order_from,
+    pace_from,
 };
 use crate::records;
 
@@ -28,12 +28,14 @@ pub struct ImageFacts {
     pub next_number: RegionNumber,
     /// The number of regions.
     pub regions: u64,
+    /// The identity of the store.
+    pub store: [u8; 16],
 }
 
 /// A region in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageRegion {
-    /// The region. Its counter may be older than the image.
+    /// The region. A decoded one has issued nothing.
     pub region: Arc<Region>,
     /// The version of the region's record.
     pub version: u64,
@@ -51,6 +53,7 @@ pub fn encode_image(facts: ImageFacts, regions: &[ImageRegion]) -> impl Iterator
         bits: facts.bits.into(),
         next_region: facts.next_number.0,
         regions: facts.regions,
+        store: Bytes::copy_from_slice(&facts.store),
     };
     let parts = regions
         .chunks(PART_REGIONS)
@@ -72,6 +75,7 @@ pub fn decode_image_head(part: &[u8]) -> Result<ImageFacts, Malformed> {
         bits: u8::try_from(head.bits).map_err(|_| malformed("the width of an image"))?,
         next_number: RegionNumber(head.next_region),
         regions: head.regions,
+        store: head.store.as_ref().try_into().map_err(|_| malformed("the store of an image"))?,
     })
 }
 
@@ -86,7 +90,7 @@ pub fn decode_image_part(part: &[u8]) -> Result<impl Iterator<Item = Result<Imag
         let (version, number) = (region.version, RegionNumber(region.number));
         let region = match region.record.is_empty() {
             true => plain(region, number)?,
-            false => decode_region(&region.record, number, count_from(&region.reserved)?)?,
+            false => decode_region(&region.record, number, Count::ZERO)?,
         };
         Ok(ImageRegion { region: Arc::new(region), version })
     }))
@@ -96,21 +100,20 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
     // All fields are listed, so that the compiler reports a new one.
     #[rustfmt::skip]
     let Region {
-        number, name, first_name, prefix, zone, suffix, kind, sub_bits, parent, issued, since, history, order, key_number,
+        number, name, first_name, prefix, zone, suffix, kind, sub_bits, parent, issued: _, since, history, order, key_number,
         pace, sealed, delegated, policy, texts,
     } = &**region;
-    let (number, version, reserved) = (number.0, *version, count_bytes(**issued));
+    let (number, version) = (number.0, *version);
     let is_plain = (history, policy, texts, first_name)
         == (&Rare::default(), &Rare::default(), &Rare::default(), &Rare::default());
     if !is_plain {
         let record = encode_region(region).into();
-        return records::ImageRegion { number, version, reserved, record, ..records::ImageRegion::default() };
+        return records::ImageRegion { number, version, record, ..records::ImageRegion::default() };
     }
     let aligned = prefix.base(BITS_MAX);
     records::ImageRegion {
         number,
         version,
-        reserved,
         record: Bytes::new(),
         name: name.clone(),
         prefix: (aligned >> 64) as u64, // OK because it is the first half
@@ -146,7 +149,7 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
         kind: kind_from(region.kind)?,
         sub_bits,
         parent: region.parent.map(RegionNumber),
-        issued: count_from(&region.reserved)?.into(),
+        issued: Rare::default(),
         since: Revision(region.prefix_since),
         history: Rare::default(),
         order: order_from(region.order)?,
@@ -163,7 +166,7 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
 mod tests {
     use std::num::NonZeroU64;
 
-    use kent_regions::{Count, FormerPrefix, Kind, Order, Pace, Policy, Texts};
+    use kent_regions::{FormerPrefix, Kind, Order, Pace, Policy, Texts};
     use proptest::prelude::*;
 
     use super::*;
@@ -176,6 +179,7 @@ mod tests {
             bits: 64,
             next_number: RegionNumber(9),
             regions,
+            store: [9; 16],
         }
     }
 
@@ -231,7 +235,11 @@ mod tests {
             for part in parts {
                 decoded.extend(decode_image_part(&part).expect("a part").map(|region| region.expect("a region")));
             }
-            prop_assert_eq!(decoded, regions);
+            let without_counter = |item: &ImageRegion| {
+                let region = Region { issued: Rare::default(), ..(*item.region).clone() };
+                ImageRegion { region: Arc::new(region), version: item.version }
+            };
+            prop_assert_eq!(decoded, regions.iter().map(without_counter).collect::<Vec<_>>());
         }
     }
 

@@ -191,6 +191,11 @@ impl Directory {
 
     /// Adds a space, unless another task has added it meanwhile, so that all callers share one `Space`.
     pub fn insert(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
+        Ok(self.add(self.space_of(key, state)?))
+    }
+
+    /// Makes a space that is not in memory yet.
+    pub(super) fn space_of(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
         let outer = match keys::parse_inner_space(key)? {
             None => None,
             Some((outer, number)) => {
@@ -198,10 +203,14 @@ impl Directory {
                 Some((self.by_key(outer).ok_or(missing)?, RegionNumber(number)))
             }
         };
+        Ok(Arc::new(Space::new(key.to_owned(), outer, state)))
+    }
+
+    /// Adds a space, unless another one with its key has been added meanwhile. Returns the one that is in memory.
+    pub(super) fn add(&self, space: Arc<Space>) -> Arc<Space> {
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        self.deleted.write().unwrap_or_else(PoisonError::into_inner).remove(key);
-        let made = || Arc::new(Space::new(key.to_owned(), outer, state));
-        Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
+        self.deleted.write().unwrap_or_else(PoisonError::into_inner).remove(space.key());
+        spaces.entry(space.key().to_owned()).or_insert(space).clone()
     }
 
     /// Reads a region's counter from the store. After a restore that may have lost edits, the position of a missing

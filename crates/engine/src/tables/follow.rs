@@ -8,7 +8,6 @@ use tracing::info;
 use super::{
     directory::Directory,
     history,
-    imaging::REGIONS_PER_STEP,
     space::{Space, State},
 };
 use crate::{
@@ -22,6 +21,18 @@ use crate::{
 /// The maximum number of edits to apply one by one to a small table; for more, the whole table is read.
 const STEPS_MAX: usize = 1000;
 
+/// The number of regions whose records are read from sled in the time in which one edit is applied.
+pub(super) const REGIONS_PER_STEP: usize = 64;
+
+/// When the counters of changed regions are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counters {
+    /// After each edit.
+    Follow,
+    /// All counters are zero, and are read after the last edit.
+    Later,
+}
+
 impl Directory {
     /// Updates a table in memory from the store. The caller must hold the `editing` lock.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
@@ -33,7 +44,7 @@ impl Directory {
             self.remove(space, facts.revision);
             return Err(NoSuchSpace { space: space.name() }.into());
         }
-        self.catch_up(space, &record).await.map(drop).map_err(EditError::from)
+        self.catch_up(space, &record, Counters::Follow).await.map(drop).map_err(EditError::from)
     }
 
     /// Updates a table to at least the current state of the store.
@@ -74,22 +85,30 @@ impl Directory {
             return Ok(false);
         }
         let _editing = space.editing.lock().await;
-        self.catch_up(&space, record).await
+        self.catch_up(&space, record, Counters::Follow).await
     }
 
     /// Applies the edits up to this record of the space one by one from the history, or reads the whole table if there
     /// are too many. Returns true if another replica may be waiting for our confirmation.
-    pub(super) async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
+    pub(super) async fn catch_up(
+        &self,
+        space: &Space,
+        record: &Versioned,
+        counters: Counters,
+    ) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         let mut is_awaited = false;
         while !space.includes(record.version, facts.revision) {
             let (present, regions) = space.read(|table| (table.revision(), table.len()));
             let missing = facts.revision.0.saturating_sub(present.0);
-            let steps_max = STEPS_MAX.max(regions / REGIONS_PER_STEP) as u64; // OK because a length in memory fits 64 bits
+            // Where there are no images, reading a region takes a smaller part of the time of a step.
+            let is_embedded = self.store.images().is_some();
+            let more = if is_embedded { regions / REGIONS_PER_STEP } else { 0 };
+            let steps_max = STEPS_MAX.max(more) as u64; // OK because a length in memory fits 64 bits
             let step = match missing {
                 0 => None,
                 _ if missing > steps_max => None,
-                _ => self.step(space, Revision(present.0 + 1)).await?,
+                _ => self.step(space, Revision(present.0 + 1), counters).await?,
             };
             match step {
                 Some(is_step_awaited) => is_awaited |= is_step_awaited,
@@ -109,7 +128,7 @@ impl Directory {
 
     /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None`
     /// if the edit cannot be applied.
-    async fn step(&self, space: &Space, revision: Revision) -> Result<Option<bool>, LoadError> {
+    async fn step(&self, space: &Space, revision: Revision, counters: Counters) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {
             return Ok(None);
@@ -133,6 +152,9 @@ impl Directory {
         }
         if space.apply(&plan, version, entry.edit).is_err() {
             return Ok(None);
+        }
+        if counters == Counters::Later {
+            return Ok(Some(is_awaited));
         }
         for change in plan.changes.iter().filter(|change| change.after.is_some()) {
             space.refresh_reserved(&*self.store, change.number).await?;

@@ -1,13 +1,16 @@
 //! Images of large tables, so that a start need not read the record of each region.
 //!
-//! An image contains the table at one revision. Whether it fits the store is decided by the edit that made this
-//! revision: every edit has an ID of its own, which is in the record of the space and in the history. A start reads the
-//! image, applies the later edits from the history, as a replica does, and then reads all counters. If anything does not
-//! fit, it reads all records instead.
+//! An image contains the table at one revision, without counters. It fits a store with the same identity whose record of
+//! the space, or whose history, has the ID of the edit that made this revision. A start reads the image, applies the later
+//! edits from the history, as a replica does, and then reads all counters. If anything does not fit, it removes the image
+//! and reads all records.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io::{self, ErrorKind},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use kent_issue::Stored;
 use kent_proto::stored::{self, ImageFacts, ImageRegion, Malformed, SpaceFacts};
 use kent_regions::{Damage, Table};
 use kent_store::{Images, Versioned};
@@ -18,6 +21,7 @@ use tracing::{debug, warn};
 
 use super::{
     directory::Directory,
+    follow::{Counters, REGIONS_PER_STEP},
     history,
     space::{Space, State, read_counters},
 };
@@ -26,26 +30,28 @@ use crate::{
     records::failure::{LoadError, StoreFailure},
 };
 
-/// The number of regions whose records are read in the time in which one edit is applied.
-pub(super) const REGIONS_PER_STEP: usize = 64;
-
 /// The interval between two checks for tables that need an image.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// After each image, the task pauses for this multiple of the time that the image took.
 const PAUSE_FACTOR: u32 = 100;
 
+/// The time for images after the daemon was told to stop. The store is closed afterwards.
+const LAST: Duration = Duration::from_secs(2);
+
 /// Reasons that an image is not used.
 #[derive(Debug, Error)]
 enum Unused {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("{}", .0.what)]
+    #[error("malformed: {}", .0.what)]
     Malformed(#[from] Malformed),
     #[error(transparent)]
     Damaged(#[from] Damage),
-    #[error("a part is missing")]
+    #[error("the number of regions is wrong")]
     Incomplete,
+    #[error("it is of another store")]
+    OtherStore,
     #[error("the store does not have the edit that made its revision")]
     OtherHistory,
     #[error(transparent)]
@@ -69,19 +75,19 @@ impl Directory {
                 Ok(false) => {}
                 Err(unused) => {
                     warn!(space = key, %unused, "the image of the table cannot be used; reading all records, which takes longer");
+                    // OK because an image that cannot be removed is not used at the next start either.
+                    let _ = images.remove(key);
                 }
             }
         }
-        match (State::load(&*self.store, key).await?, self.by_key(key)) {
-            (None, _) => self.mark_deleted(key),
-            (Some(state), None) => drop(self.insert(key, state)?),
-            (Some(state), Some(space)) => space.replace(state),
+        match State::load(&*self.store, key).await? {
+            Some(state) => drop(self.insert(key, state)?),
+            None => self.mark_deleted(key),
         }
         Ok(())
     }
 
-    /// Adds a space to memory from its image, and then applies the later edits. Returns false if there is no image.
-    /// After an error, the table in memory must be replaced.
+    /// Reads a space from its image, applies the later edits, and adds it to memory. Returns false if there is no image.
     async fn load_image(
         &self,
         images: &dyn Images,
@@ -89,24 +95,31 @@ impl Directory {
         (facts, record): (&SpaceFacts, &Versioned),
     ) -> Result<bool, Unused> {
         let Some((image, regions)) = read(images, key)? else { return Ok(false) };
+        // Another store may have the same history, with other versions: the store that this one was restored from.
+        if image.store != self.store.store_id().to_bytes() {
+            return Err(Unused::OtherStore);
+        }
         let state = State::of_image(&image, regions, (facts.scramble_key, facts.text_form))?;
-        let space = self.insert(key, state)?;
-        let _editing = space.editing.lock().await;
+        let space = self.space_of(key, state)?;
+        let editing = space.editing.lock().await;
         let made = match image.revision == facts.revision {
             true => Some(facts.last_edit),
             false => history::entry(&*self.store, &space, image.revision).await?.map(|entry| entry.edit),
         };
-        if made != Some(image.edit) {
+        let is_newer = image.version > record.version.get();
+        if made != Some(image.edit) || is_newer {
             return Err(Unused::OtherHistory);
         }
-        self.catch_up(&space, record).await?;
-        // The counters in the image are old. Edits do not depend on them, because each reads the counter that it needs.
-        for (number, counter) in read_counters(&*self.store, key).await? {
-            space.set_reserved(number, Stored { version: counter.version.get(), value: counter.reserved });
-        }
-        let edits = space.read(Table::revision).0.saturating_sub(image.revision.0);
-        debug!(space = key, regions = image.regions, edits, "table read from its image");
         space.set_imaged(image.revision);
+        self.catch_up(&space, record, Counters::Later).await?;
+        // Unless the whole table was read meanwhile, with its counters.
+        if space.imaged().is_some() {
+            space.set_counters(read_counters(&*self.store, key).await?);
+            let edits = space.read(Table::revision).0.saturating_sub(image.revision.0);
+            debug!(space = key, regions = image.regions, edits, "table read from its image");
+        }
+        drop(editing);
+        self.add(space);
         Ok(true)
     }
 }
@@ -130,20 +143,44 @@ fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageR
 #[derive(Debug)]
 pub(crate) struct Imaging {
     pub(crate) images: Arc<dyn Images>,
+    /// The identity of the store.
+    pub(crate) store: [u8; 16],
     pub(crate) directory: Arc<Directory>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: Tasks,
     /// The number of edits that the history keeps. If an image were older, it could not be used.
     pub(crate) history_keep: u64,
+    pub(crate) deadline: Deadline,
+}
+
+/// The time at which no more images are written: soon after the daemon was told to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Deadline {
+    pub(crate) stop: CancellationToken,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The time at which the stop was noticed.
+    pub(crate) stopped: Arc<OnceLock<Duration>>,
+}
+
+impl Deadline {
+    fn is_over(&self) -> bool {
+        let stopped = || *self.stopped.get_or_init(|| self.clock.steady());
+        self.stop.is_cancelled() && self.clock.steady().saturating_sub(stopped()) > LAST
+    }
+
+    /// Returns the parts of an image, or an error once the time is over.
+    fn limit(self, parts: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+        parts.map(move |part| if self.is_over() { Err(ErrorKind::TimedOut.into()) } else { Ok(part) })
+    }
 }
 
 impl Imaging {
-    /// Writes the images that are missing or too old, until `stop`, and once more then.
-    pub(crate) async fn keep(self, stop: CancellationToken) {
+    /// Writes the images that are missing or too old, until the daemon stops, and once more then.
+    pub(crate) async fn keep(self) {
         let mut pause = INTERVAL;
         loop {
             // Only the pause is cancelled, so that no two images of a table are written at the same time.
-            let is_stopping = stop.run_until_cancelled(time::sleep(pause)).await.is_none();
+            let is_stopping = self.deadline.stop.run_until_cancelled(time::sleep(pause)).await.is_none();
             let began = self.clock.steady();
             self.write_due().await;
             pause = INTERVAL + PAUSE_FACTOR * self.clock.steady().saturating_sub(began);
@@ -155,7 +192,7 @@ impl Imaging {
 
     async fn write_due(&self) {
         for space in self.directory.spaces() {
-            if !self.tasks.is_broken() && self.is_due(&space) {
+            if !self.tasks.is_broken() && !self.deadline.is_over() && self.is_due(&space) {
                 self.write(space).await;
             }
         }
@@ -175,7 +212,11 @@ impl Imaging {
         let listing = self.tasks.spawn_work(async move { listed.image().await });
         // OK because the work ends early only if the daemon stops; then there is no image.
         let Ok((regions, facts)) = listing.await else { return };
-        let writing = self.tasks.spawn_busy(move || images.replace(&key, &mut stored::encode_image(facts, &regions)));
+        let facts = ImageFacts { store: self.store, ..facts };
+        let deadline = self.deadline.clone();
+        // With the priority of calls: a thread that rarely runs could hold a lock of the file system that commits need.
+        let write = move || images.replace(&key, &mut deadline.limit(stored::encode_image(facts, &regions)));
+        let writing = self.tasks.spawn_locking(write);
         let Ok(written) = writing.await else { return };
         match written {
             Ok(()) => {
@@ -183,6 +224,7 @@ impl Imaging {
                 let millis = self.clock.steady().saturating_sub(began).as_millis();
                 debug!(space = space.key(), regions = facts.regions, millis, "image of the table written");
             }
+            Err(error) if error.kind() == ErrorKind::TimedOut => {}
             Err(error) => {
                 warn!(space = space.key(), %error, "cannot write the image of the table; the next start takes longer");
             }
@@ -356,6 +398,8 @@ mod tests {
             whole[..1].to_vec(),
             [&whole[..], &whole[1..]].concat(),
             with(|facts| facts.edit.0[0] ^= 1),
+            with(|facts| facts.store[0] ^= 1),
+            with(|facts| facts.version += 1000),
             with(|facts| facts.revision = Revision(0)),
             with(|facts| facts.revision = Revision(2)),
             with(|facts| facts.bits = 63),
@@ -363,12 +407,13 @@ mod tests {
         ];
         let mut daemon = daemon;
         for image in unfit {
-            images.replace(DEFAULT_SPACE, &mut image.into_iter()).expect("replaced");
+            images.replace(DEFAULT_SPACE, &mut image.into_iter().map(Ok)).expect("replaced");
             daemon = daemon.crash().await;
             assert_eq!(daemon.space().imaged(), None);
+            assert!(images.open(DEFAULT_SPACE).expect("readable").is_none(), "it was removed");
             daemon.check().await;
         }
-        images.replace(DEFAULT_SPACE, &mut whole.into_iter()).expect("replaced");
+        images.replace(DEFAULT_SPACE, &mut whole.into_iter().map(Ok)).expect("replaced");
         let daemon = daemon.crash().await;
         assert_eq!(daemon.space().imaged(), Some(Revision(1)));
     }

@@ -48,7 +48,7 @@ pub struct Space {
     newest: watch::Sender<Revision>,
     /// Held during an edit.
     pub(crate) editing: tokio::sync::Mutex<()>,
-    /// The revision of the newest image of the table, if there is an image.
+    /// The revision of the newest image of the table, if there is one from which a start can get to the present table.
     imaged: Mutex<Option<Revision>>,
     /// Held during the construction of an index.
     indexing: Arc<tokio::sync::Mutex<()>>,
@@ -205,6 +205,13 @@ impl Space {
         }
     }
 
+    /// Sets the counters of a table in which all are zero.
+    pub(super) fn set_counters(&self, counters: BTreeMap<RegionNumber, ReadCounter>) {
+        let mut state = self.state_mut();
+        counters.iter().for_each(|(number, counter)| state.table.set_issued(*number, counter.reserved));
+        state.counter_versions = counters.into_iter().map(|(number, counter)| (number, counter.version)).collect();
+    }
+
     /// Reads a region's counter, and stores its value in the table.
     pub(crate) async fn refresh_reserved(
         &self,
@@ -278,6 +285,7 @@ impl Space {
     pub(crate) fn replace(&self, state: State) {
         let (revision, version) = (state.table.revision(), state.version.get());
         self.cells().for_each(|(_, cell)| cell.with(|counter| counter.drop_before(version)));
+        *self.imaged.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
         // Dropping a large table takes a long time, so it happens outside the lock.
@@ -388,7 +396,8 @@ impl State {
         })
     }
 
-    /// Creates the state of an image, at the revision of the image. The constants are those of the space's record.
+    /// Creates the state of an image, at the revision of the image. All counters are zero. The constants are those of the
+    /// space's record.
     pub(super) fn of_image(
         image: &ImageFacts,
         regions: Vec<ImageRegion>,
@@ -403,6 +412,7 @@ impl State {
         Ok(Self { region_versions: region_versions.into_iter().collect(), ..fresh })
     }
 
+    /// The facts of an image, except for the identity of the store.
     fn image_facts(&self) -> ImageFacts {
         ImageFacts {
             revision: self.table.revision(),
@@ -411,6 +421,7 @@ impl State {
             bits: self.table.bits(),
             next_number: self.table.next_number(),
             regions: self.table.len() as u64, // OK because a length in memory fits 64 bits
+            store: [0; 16],
         }
     }
 
@@ -441,8 +452,8 @@ pub(crate) fn space_record(
 /// The value of a counter, and its version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadCounter {
-    pub(super) reserved: Count,
-    pub(super) version: Version,
+    reserved: Count,
+    version: Version,
 }
 
 pub(super) async fn read_counters(

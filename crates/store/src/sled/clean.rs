@@ -28,12 +28,14 @@ pub(super) fn take(dir: &Path, log: &File) -> io::Result<bool> {
     Ok(mark == text(&log.metadata()?))
 }
 
-/// Marks `log`, the handle to `db`, as closed cleanly if everything that was written through any handle since `log` was
-/// opened has reached the disk.
+/// Marks `log`, the handle to `db`, as closed cleanly if its contents now reach the disk. Every earlier sync must have
+/// succeeded since the file was last written as a whole.
 pub(super) fn leave(dir: &Path, log: &File) -> io::Result<()> {
+    // Read before the sync, so that the mark does not cover a later write.
+    let text = text(&log.metadata()?);
     log.sync_all()?;
     let mut file = File::create(dir.join(NAME))?;
-    file.write_all(text(&log.metadata()?).as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()?;
     File::open(dir)?.sync_all()
 }

@@ -279,24 +279,27 @@ impl Disk {
         if let Err(error) = &flushed {
             tracing::warn!(dir = %self.dir.display(), %error, "the last checkpoint failed; the next start replays the journal");
         }
-        self.release(ledger);
+        let is_released = self.release(ledger);
         // OK because without the mark, the next opening writes the file again.
         if flushed.is_ok()
+            && is_released
             && let Err(error) = clean::leave(&self.dir, &self.log)
         {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot mark the store as closed cleanly; the next start takes longer");
         }
     }
 
-    /// Drops the database and the archive, and waits until sled has released its file.
-    pub(super) fn release(&mut self, ledger: Ledger) {
+    /// Drops the database and the archive, and waits until sled has released its file. Returns whether sled has shut
+    /// down cleanly.
+    pub(super) fn release(&mut self, ledger: Ledger) -> bool {
         self.archive = None;
         // sled syncs when it is dropped, and panics if the sync fails. No acknowledged commit is lost, because all are
         // durable already.
-        if let Err(error) = catch_panic(|| drop(ledger)) {
+        let dropped = catch_panic(|| drop(ledger));
+        if let Err(error) = &dropped {
             tracing::warn!(dir = %self.dir.display(), %error, "sled did not shut down cleanly");
         }
-        quirks::wait_released(&self.dir, &self.log);
+        quirks::wait_released(&self.dir, &self.log) && dropped.is_ok()
     }
 
     fn explain(&self, error: DiskError) -> OpenError {

@@ -12,10 +12,7 @@ use rustix::fs::statvfs;
 use super::private;
 use crate::images::{Images, PART_BYTES_MAX, Parts};
 
-/// The name of the subdirectory.
-pub(super) const DIR: &str = "images";
-
-/// The first bytes of a file. They change with the format of the images, so that other formats are not read.
+/// The first bytes of a file.
 const MAGIC: [u8; 8] = *b"KENTIMG1";
 
 /// Fewer records are read in a few tens of milliseconds.
@@ -39,13 +36,18 @@ pub(super) struct DirImages {
 impl DirImages {
     /// The images of the store in `dir`.
     pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.join(DIR) }
+        Self { dir: dir.join(private::IMAGES) }
     }
 
     fn path(&self, name: &str) -> io::Result<PathBuf> {
         let is_file_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
         let invalid = || io::Error::new(ErrorKind::InvalidInput, "the name of an image is not a file name");
         is_file_name.then(|| self.dir.join(name)).ok_or_else(invalid)
+    }
+
+    /// The name of a file that is being written.
+    fn path_of_new(&self, name: &str) -> PathBuf {
+        self.dir.join(format!(".new-{name}"))
     }
 
     /// Fails if a file of this size would take more than half of the free space.
@@ -56,12 +58,12 @@ impl DirImages {
         if enough { Ok(()) } else { Err(ErrorKind::StorageFull.into()) }
     }
 
-    fn write(&self, mut file: &File, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    fn write(&self, mut file: &File, parts: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
         let (mut written, mut unsynced) = (0, 0);
         self.check_space(written)?;
         file.write_all(&MAGIC)?;
-        for part in parts.filter(|part| !part.is_empty()).chain([Vec::new()]) {
-            let framed = frame(&part)?;
+        for part in parts.chain([Ok(Vec::new())]) {
+            let framed = frame(&part?)?;
             file.write_all(&framed)?;
             unsynced += framed.len() as u64; // OK because a length fits 64 bits
             if unsynced >= SYNC_BYTES {
@@ -92,8 +94,8 @@ impl Images for DirImages {
         if magic == MAGIC { Ok(Some(Box::new(Reading(Some(file))))) } else { Err(damaged("it is not an image")) }
     }
 
-    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = Vec<u8>>) -> io::Result<()> {
-        let (path, new) = (self.path(name)?, self.dir.join(format!(".new-{name}")));
+    fn replace(&self, name: &str, parts: &mut dyn Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<()> {
+        let (path, new) = (self.path(name)?, self.path_of_new(name));
         private::create_subdir(&self.dir)?;
         // A new file, so that no two writers ever write to the same one.
         remove_file(&new)?;
@@ -107,7 +109,8 @@ impl Images for DirImages {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        remove_file(&self.path(name)?)
+        remove_file(&self.path(name)?)?;
+        remove_file(&self.path_of_new(name))
     }
 }
 
@@ -172,6 +175,10 @@ mod tests {
         (dir, images)
     }
 
+    fn ok(parts: Vec<Vec<u8>>) -> impl Iterator<Item = io::Result<Vec<u8>>> {
+        parts.into_iter().map(Ok)
+    }
+
     fn parts() -> Vec<Vec<u8>> {
         vec![b"head".to_vec(), vec![7; PART_BYTES_MAX], b"tail".to_vec()]
     }
@@ -185,24 +192,24 @@ mod tests {
         let (dir, images) = images();
         assert_eq!(read(&images, "a").unwrap(), None);
         images.remove("a").unwrap();
-        images.replace("a", &mut parts().into_iter()).unwrap();
-        images.replace("b~0", &mut [b"other".to_vec(), Vec::new()].into_iter()).unwrap();
+        images.replace("a", &mut ok(parts())).unwrap();
+        images.replace("b~0", &mut ok(vec![b"other".to_vec()])).unwrap();
         assert_eq!(read(&images, "a").unwrap(), Some(parts()));
-        assert_eq!(read(&images, "b~0").unwrap(), Some(vec![b"other".to_vec()]), "empty parts are left out");
+        assert_eq!(read(&images, "b~0").unwrap(), Some(vec![b"other".to_vec()]));
         images.replace("a", &mut std::iter::empty()).unwrap();
         assert_eq!(read(&images, "a").unwrap(), Some(vec![]));
         images.remove("a").unwrap();
         assert_eq!(read(&images, "a").unwrap(), None);
         let names: Vec<_> =
-            fs::read_dir(dir.path().join(DIR)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            fs::read_dir(dir.path().join(private::IMAGES)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["b~0"], "no other file is left");
     }
 
     #[test]
     fn a_damaged_image_fails() {
         let (dir, images) = images();
-        images.replace("a", &mut [b"one".to_vec(), b"two".to_vec()].into_iter()).unwrap();
-        let path = dir.path().join(DIR).join("a");
+        images.replace("a", &mut ok(vec![b"one".to_vec(), b"two".to_vec()])).unwrap();
+        let path = dir.path().join(private::IMAGES).join("a");
         let whole = fs::read(&path).unwrap();
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
@@ -221,11 +228,13 @@ mod tests {
     #[test]
     fn an_image_that_fails_to_be_written_leaves_the_earlier_one() {
         let (dir, images) = images();
-        images.replace("a", &mut parts().into_iter()).unwrap();
-        let too_large = [b"new".to_vec(), vec![0; PART_BYTES_MAX + 1]];
-        assert_eq!(images.replace("a", &mut too_large.into_iter()).unwrap_err().kind(), ErrorKind::InvalidInput);
+        images.replace("a", &mut ok(parts())).unwrap();
+        let too_large = vec![b"new".to_vec(), vec![0; PART_BYTES_MAX + 1]];
+        assert_eq!(images.replace("a", &mut ok(too_large)).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let late = || Err(ErrorKind::TimedOut.into());
+        assert_eq!(images.replace("a", &mut [late()].into_iter()).unwrap_err().kind(), ErrorKind::TimedOut);
         assert_eq!(read(&images, "a").unwrap(), Some(parts()));
-        assert_eq!(fs::read_dir(dir.path().join(DIR)).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir.path().join(private::IMAGES)).unwrap().count(), 1);
         assert_eq!(images.check_space(u64::MAX / 2).unwrap_err().kind(), ErrorKind::StorageFull);
         for name in ["", ".", "..", "a/b", "/a", "a\0"] {
             assert!(images.open(name).is_err() && images.remove(name).is_err(), "{name:?}");

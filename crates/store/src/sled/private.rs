@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
+use super::clean;
 use super::error::OpenError;
 
 /// The mode of a directory that only its owner can use.
@@ -17,8 +18,12 @@ const OWNER_ONLY: u32 = 0o700;
 /// The permission bits of the group and of all other users.
 const OTHERS: u32 = 0o077;
 
-/// The files and directories of a store that an interrupted first start leaves without a database.
-const OWN: [&str; 5] = ["lock", "journal", "newest", "conf", "blobs"];
+/// The files and directories of a store that may be there without a database, after an interrupted first start or the
+/// loss of the database.
+const OWN: [&str; 7] = ["lock", "journal", "newest", "conf", "blobs", clean::NAME, IMAGES];
+
+/// The subdirectory for images.
+pub(super) const IMAGES: &str = "images";
 
 /// The prefix of the names of sled's snapshots.
 const SNAPSHOT: &str = "snap.";

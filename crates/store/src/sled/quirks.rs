@@ -82,15 +82,16 @@ pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// Waits until sled has released its file. `log` is our handle to it.
-pub(super) fn wait_released(dir: &Path, log: &File) {
+/// Waits until sled has released its file, and returns whether it has. `log` is our handle to it.
+pub(super) fn wait_released(dir: &Path, log: &File) -> bool {
     for _ in 0..RELEASE_TRIES_MAX {
         if check_released(log).is_ok() {
-            return;
+            return true;
         }
         thread::sleep(RELEASE_PAUSE);
     }
     tracing::warn!(dir = %dir.display(), "sled still holds its file");
+    false
 }
 
 /// Checks that sled's own lock is free. sled's threads or a tool that bypasses our lock can hold it.
