@@ -91,12 +91,12 @@ impl Large {
         }
     }
 
+    /// Lists the table in memory, which the daemon would update first if the counters had to be exact.
     async fn list(&self) -> Vec<Region> {
         let (mut all, mut page_token) = (Vec::new(), String::new());
         loop {
             let parent = SPACE.to_owned();
-            let list =
-                ListRegionsRequest { parent, page_size: 1000, page_token, exact_counters: true, ..Default::default() };
+            let list = ListRegionsRequest { parent, page_size: 1000, page_token, ..Default::default() };
             let page = self.daemon.regions().list_regions(list).await.expect("listed").into_inner();
             all.extend(page.regions);
             page_token = page.next_page_token;
