@@ -1,7 +1,7 @@
 //! Images: copies of what a program has computed from the records, so that its next start is faster.
 //!
-//! An image is not a record, and nothing may depend on it: it can be missing, damaged or older than the records. Whoever
-//! reads an image must be able to tell whether it fits the records, and must do without it if it does not.
+//! An image is not a record, and nothing may depend on it: it can be missing, damaged or older than the records. A reader
+//! must check whether an image fits the records, and must work without it if it does not.
 
 use std::fmt;
 use std::io;
@@ -19,8 +19,8 @@ pub trait Images: Send + Sync + fmt::Debug + 'static {
     /// that was cut off fails at its end.
     fn open(&self, name: &str) -> io::Result<Option<Parts>>;
 
-    /// Replaces the image with this name by these parts, of which each has at most [`PART_BYTES_MAX`] bytes. Blocks the
-    /// calling thread.
+    /// Replaces the image with this name by these parts. Each part has 1 to [`PART_BYTES_MAX`] bytes. Blocks the calling
+    /// thread.
     ///
     /// # Errors
     ///

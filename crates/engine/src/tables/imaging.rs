@@ -124,7 +124,7 @@ impl Directory {
     }
 }
 
-/// Reads an image; returns `None` if there is none.
+/// Reads an image, if it exists.
 fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageRegion>)>, Unused> {
     let Some(mut parts) = images.open(key)? else { return Ok(None) };
     let image = stored::decode_image_head(&parts.next().ok_or(Unused::Incomplete)??)?;
@@ -198,7 +198,7 @@ impl Imaging {
         }
     }
 
-    /// Whether a start would have to apply so many edits to the image that they would take half as long as the records.
+    /// Whether applying the edits since the image would take a start half as long as reading the records.
     fn is_due(&self, space: &Space) -> bool {
         let (regions, revision) = space.read(|table| (table.len(), table.revision().0));
         let behind = space.imaged().map(|imaged| revision.saturating_sub(imaged.0));
