@@ -32,7 +32,8 @@ pub(super) fn python() -> Option<PathBuf> {
 }
 
 /// Returns the Python interpreter of a virtual environment in the target directory. If `check` fails, creates the
-/// environment and runs `pip install` in it with `arguments`.
+/// environment and runs `pip install` in it with `arguments`. Modules are compiled only when they are imported, which takes
+/// half of the time.
 pub(super) fn environment(name: &str, check: &str, arguments: &[&str]) -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let python = home.join("bin/python");
@@ -41,7 +42,7 @@ pub(super) fn environment(name: &str, check: &str, arguments: &[&str]) -> Option
         return Some(python);
     }
     let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home))
-        && succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(arguments));
+        && succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--no-compile"]).args(arguments));
     (made && is_complete()).then_some(python)
 }
 
