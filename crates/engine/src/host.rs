@@ -15,6 +15,7 @@ pub mod flight;
 pub mod latency;
 pub mod process;
 pub mod tasks;
+pub(crate) mod threads;
 pub mod touch;
 pub mod trace;
 pub mod watched;

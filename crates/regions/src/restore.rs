@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::{
     count::Count,
+    join::{InTurn, Join},
     limits::BITS_MAX,
     name::is_table_name,
     names::Names,
@@ -46,44 +47,39 @@ impl Table {
         next_number: RegionNumber,
         regions: impl IntoIterator<Item = impl Into<Arc<Region>>>,
     ) -> Result<Self, Damage> {
+        let listed = regions.into_iter().map(Into::into).collect();
+        Self::restore_with(&InTurn, bits, revision, next_number, listed)
+    }
+
+    /// Like [`restore`](Self::restore), but `join` runs the longest steps.
+    ///
+    /// # Errors
+    /// Fails as [`restore`](Self::restore) does.
+    pub fn restore_with(
+        join: &impl Join,
+        bits: u8,
+        revision: Revision,
+        next_number: RegionNumber,
+        mut listed: Vec<Arc<Region>>,
+    ) -> Result<Self, Damage> {
         if !(1..=BITS_MAX).contains(&bits) {
             return Err(Damage::Width { bits });
         }
-        let regions = regions.into_iter();
-        let mut listed = Vec::with_capacity(regions.size_hint().0);
-        for region in regions {
-            let region: Arc<Region> = region.into();
-            let damage = |what| Damage::Region { region: region.name.clone(), what };
-            if region.number >= next_number {
-                return Err(damage("its number has not been assigned yet"));
-            }
-            if region.key_number > region.number {
-                return Err(damage("its order key is that of a later region"));
-            }
-            listed.push(region);
-        }
-        let twice = |region: Option<&Region>, what| match region {
-            Some(region) => Err(Damage::Region { region: region.name.clone(), what }),
-            None => Ok(()),
-        };
-        let numbered = numbered(&listed);
-        twice(duplicate(numbered.iter(), |(number, _)| *number).map(|(_, region)| region.as_ref()), TAKEN)?;
-        let by_number: BTreeMap<_, _> = numbered.into_iter().collect();
-        let names: Names = listed.iter().map(Arc::as_ref).collect();
-        let named = |name: &str| {
-            let candidates = names.candidates(name).filter_map(|number| by_number.get(&number));
-            candidates.filter(|region| region.name == name).count()
-        };
-        let doubtful = |number| by_number.get(&number).map(Arc::as_ref);
-        twice(names.doubtful().filter_map(doubtful).find(|region| named(&region.name) > 1), TAKEN)?;
         // The regions of an image are already in order.
         if !listed.is_sorted_by_key(|region| region.prefix) {
             listed.sort_unstable_by_key(|region| region.prefix);
         }
-        twice(duplicate(listed.iter(), |region| region.prefix).map(Arc::as_ref), "its prefix exists twice")?;
-        let table = Self::empty(bits, revision, next_number);
-        table.check_all(&listed)?;
-        Ok(table.with(&listed, by_number, names))
+        let names = || listed.iter().map(Arc::as_ref).collect::<Names>();
+        let others = || {
+            damage(duplicate(listed.iter(), |region| region.prefix).map(Arc::as_ref), "its prefix exists twice")?;
+            let table = Self::empty(bits, revision, next_number);
+            table.check_all(&listed)?;
+            Ok(table.with(&listed, by_number(&listed)?))
+        };
+        let (names, table) = join.join(names, others);
+        let table = table?.with_names(names);
+        damage(table.same_name(), TAKEN)?;
+        Ok(table)
     }
 
     /// Checks every invariant of every region.
@@ -104,7 +100,7 @@ impl Table {
             }
             let inside = first_child(region, listed.get(at + 1..).unwrap_or_default());
             if let Some(what) = self.broken(region, around.last().copied(), inside) {
-                return Err(Damage::Region { region: region.name.clone(), what });
+                return damage(Some(region), what);
             }
             around.push(region);
         }
@@ -113,6 +109,12 @@ impl Table {
 
     /// Returns the invariant that a region breaks, given the innermost other region around it, and its first subregion.
     fn broken(&self, region: &Region, around: Option<&Region>, inside: Option<&Region>) -> Option<&'static str> {
+        if region.number >= self.next_number() {
+            return Some("its number has not been assigned yet");
+        }
+        if region.key_number > region.number {
+            return Some("its order key is that of a later region");
+        }
         if !is_table_name(&region.name) {
             return Some("its name is not valid");
         }
@@ -172,13 +174,19 @@ fn first_child<'l>(region: &Region, mut after: &'l [Arc<Region>]) -> Option<&'l 
     None
 }
 
-/// Returns regions in the order of their numbers, which are beside the pointers because regions are far apart in memory. A
+/// Returns regions by their numbers. Sorts the numbers beside the pointers, because regions are far apart in memory. A
 /// `BTreeMap` that is collected from sorted entries has full nodes: it takes half of the memory of one that grows entry by
 /// entry at its end, and is made faster.
-fn numbered(regions: &[Arc<Region>]) -> Vec<(RegionNumber, Arc<Region>)> {
+fn by_number(regions: &[Arc<Region>]) -> Result<BTreeMap<RegionNumber, Arc<Region>>, Damage> {
     let mut numbered: Vec<_> = regions.iter().map(|region| (region.number, region.clone())).collect();
     numbered.sort_unstable_by_key(|(number, _)| *number);
-    numbered
+    damage(duplicate(numbered.iter(), |(number, _)| *number).map(|(_, region)| region.as_ref()), TAKEN)?;
+    Ok(numbered.into_iter().collect())
+}
+
+/// Fails if there is a region that breaks an invariant.
+fn damage(region: Option<&Region>, what: &'static str) -> Result<(), Damage> {
+    region.map_or(Ok(()), |region| Err(Damage::Region { region: region.name.clone(), what }))
 }
 
 /// Returns an item with the same key as the one before it.

@@ -96,16 +96,28 @@ impl Table {
         }
     }
 
-    /// Returns an empty table with regions, in the order of their prefixes, by number and by name.
-    pub(crate) fn with(
-        self,
-        listed: &[Arc<Region>],
-        regions: BTreeMap<RegionNumber, Arc<Region>>,
-        names: Names,
-    ) -> Self {
+    /// Returns an empty table with regions, in the order of their prefixes and by number, but without their names.
+    pub(crate) fn with(self, listed: &[Arc<Region>], regions: BTreeMap<RegionNumber, Arc<Region>>) -> Self {
         let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
         let by_prefix = listed.iter().map(|region| (region.prefix, region.number)).collect();
-        Self { regions, names, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
+        Self { regions, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
+    }
+
+    /// Returns a table with the names of its regions.
+    pub(crate) fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Returns a region that has the name of another one.
+    pub(crate) fn same_name(&self) -> Option<&Region> {
+        let mut doubtful = self.names.doubtful().filter_map(|number| self.get(number));
+        doubtful.find(|region| self.all_named(&region.name).nth(1).is_some())
+    }
+
+    /// Returns the region with this name. In a damaged table, there may be several.
+    fn all_named(&self, name: &str) -> impl Iterator<Item = &Arc<Region>> {
+        let candidates = self.names.candidates(name).filter_map(|number| self.regions.get(&number));
+        candidates.filter(move |region| region.name == name)
     }
 
     /// Returns the key from which the keys of scrambled regions are derived, if it is known.
@@ -175,8 +187,7 @@ impl Table {
     ///
     /// Fails with `no-such-region`.
     pub fn shared(&self, name: &str) -> Result<&Arc<Region>, Refusal> {
-        let mut candidates = self.names.candidates(name).filter_map(|number| self.regions.get(&number));
-        candidates.find(|region| region.name == name).ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
+        self.all_named(name).next().ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
     }
 
     /// Returns all regions in the order of their prefixes, outer before inner.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use kent_proto::stored::{self, ImageFacts, ImageRegion, Malformed, SpaceFacts};
-use kent_regions::{Damage, Table};
+use kent_regions::{Damage, Join, Table};
 use kent_store::{Images, Versioned};
 use thiserror::Error;
 use tokio::time;
@@ -26,7 +26,7 @@ use super::{
     space::{Space, State, read_counters},
 };
 use crate::{
-    host::{clock::Clock, tasks::Tasks},
+    host::{clock::Clock, tasks::Tasks, threads::Threads},
     records::failure::{LoadError, StoreFailure},
 };
 
@@ -38,6 +38,9 @@ const PAUSE_FACTOR: u32 = 100;
 
 /// The time for images after the daemon was told to stop. The store is closed afterwards.
 const LAST: Duration = Duration::from_secs(2);
+
+/// The number of parts of an image that two threads decode at a time. A thread is started for each time.
+const PARTS_AT_ONCE: usize = 256;
 
 /// Reasons that an image is not used.
 #[derive(Debug, Error)]
@@ -130,13 +133,29 @@ fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageR
     let image = stored::decode_image_head(&parts.next().ok_or(Unused::Incomplete)??)?;
     // OK because the number is bounded; the list grows if there are more.
     let mut regions = Vec::with_capacity(image.regions.min(1 << 24) as usize);
-    for part in parts {
-        for region in stored::decode_image_part(&part?)? {
-            regions.push(region?);
+    let threads = Threads { items: regions.capacity() };
+    loop {
+        let read = parts.by_ref().take(PARTS_AT_ONCE).collect::<Result<Vec<_>, _>>()?;
+        if read.is_empty() {
+            break;
         }
+        let (one, other) = read.split_at(read.len() / 2);
+        let (one, other) = threads.join(|| decoded(one), || decoded(other));
+        regions.extend(one?);
+        regions.extend(other?);
     }
     let is_complete = u64::try_from(regions.len()) == Ok(image.regions);
     if is_complete { Ok(Some((image, regions))) } else { Err(Unused::Incomplete) }
+}
+
+fn decoded(parts: &[Vec<u8>]) -> Result<Vec<ImageRegion>, Malformed> {
+    let mut regions = Vec::new();
+    for part in parts {
+        for region in stored::decode_image_part(part)? {
+            regions.push(region?);
+        }
+    }
+    Ok(regions)
 }
 
 /// The task that writes images.

@@ -18,7 +18,7 @@ use kent_proto::{
     stored::{self, EditId, ImageFacts, ImageRegion, Malformed, SpaceFacts, TextForm},
 };
 use kent_regions::{
-    ChunkPolicy, Count, Damage, Index, Kind, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
+    ChunkPolicy, Count, Damage, Index, Join, Kind, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
 };
 use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
@@ -26,6 +26,7 @@ use tokio::sync::watch;
 pub(crate) use self::facts::RegionFacts;
 use self::listing::RecentEdits;
 use crate::{
+    host::threads::Threads,
     issuing::cell::Cell,
     records::{
         counters::read_counter,
@@ -381,7 +382,8 @@ impl State {
                 read => break read?,
             }
         };
-        let restored = Table::restore(facts.bits, facts.revision, facts.next_number, regions);
+        let threads = Threads { items: regions.len() };
+        let restored = Table::restore_with(&threads, facts.bits, facts.revision, facts.next_number, regions);
         let mut table = restored.map_err(|damage| LoadError::Table { space: name.to_owned(), damage })?;
         table.set_scramble_key(facts.scramble_key);
         Ok(Self {
@@ -403,13 +405,19 @@ impl State {
         regions: Vec<ImageRegion>,
         constants: (ClusterKey, TextForm),
     ) -> Result<Self, Damage> {
+        let threads = Threads { items: regions.len() };
         let mut region_versions: Vec<_> =
             regions.iter().map(|item| (item.region.number, Version::new(item.version))).collect();
-        region_versions.sort_unstable_by_key(|(number, _)| *number);
-        let regions = regions.into_iter().map(|item| item.region);
-        let table = Table::restore(image.bits, image.revision, image.next_number, regions)?;
-        let fresh = Self::fresh(table, Version::new(image.version), image.edit, constants);
-        Ok(Self { region_versions: region_versions.into_iter().collect(), ..fresh })
+        let regions = regions.into_iter().map(|item| item.region).collect();
+        let (region_versions, table) = threads.join(
+            || {
+                region_versions.sort_unstable_by_key(|(number, _)| *number);
+                region_versions.into_iter().collect()
+            },
+            || Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions),
+        );
+        let fresh = Self::fresh(table?, Version::new(image.version), image.edit, constants);
+        Ok(Self { region_versions, ..fresh })
     }
 
     /// The facts of an image, except for the identity of the store.
