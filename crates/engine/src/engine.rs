@@ -37,7 +37,7 @@ use crate::{
         asks::Asker,
         directory::Directory,
         edits::{EditCommand, Edited},
-        imaging::{Deadline, Imaging},
+        imaging::Imaging,
         past::Past,
         retention::Retention,
         space::Space,
@@ -234,9 +234,8 @@ impl Engine {
         tasks.spawn("retention", retention.keep(settings.requests.retention, tasks.stopping().clone()));
         if let Some(images) = store.images() {
             let (directory, clock, tasks) = (directory.clone(), clock.clone(), tasks.clone());
-            let deadline = Deadline { stop: tasks.stopping().clone(), clock: clock.clone(), stopped: Arc::default() };
             let (store, history_keep) = (store.store_id().to_bytes(), settings.history_keep);
-            let imaging = Imaging { images, store, directory, clock, tasks: tasks.clone(), history_keep, deadline };
+            let imaging = Imaging { images, store, directory, clock, tasks: tasks.clone(), history_keep };
             tasks.spawn("imaging", imaging.keep());
         }
         let regions = RegionGrants::new(

@@ -169,16 +169,15 @@ pub(crate) struct Imaging {
     pub(crate) tasks: Tasks,
     /// The number of edits that the history keeps. If an image were older, it could not be used.
     pub(crate) history_keep: u64,
-    pub(crate) deadline: Deadline,
 }
 
 /// The time at which no more images are written: soon after the daemon was told to stop.
 #[derive(Clone, Debug)]
-pub(crate) struct Deadline {
-    pub(crate) stop: CancellationToken,
-    pub(crate) clock: Arc<dyn Clock>,
+struct Deadline {
+    stop: CancellationToken,
+    clock: Arc<dyn Clock>,
     /// The time at which the stop was noticed.
-    pub(crate) stopped: Arc<OnceLock<Duration>>,
+    stopped: Arc<OnceLock<Duration>>,
 }
 
 impl Deadline {
@@ -196,12 +195,14 @@ impl Deadline {
 impl Imaging {
     /// Writes the images that are missing or too old, until the daemon stops, and once more then.
     pub(crate) async fn keep(self) {
+        let (stop, clock) = (self.tasks.stopping().clone(), self.clock.clone());
+        let deadline = Deadline { stop, clock, stopped: Arc::default() };
         let mut pause = INTERVAL;
         loop {
             // Only the pause is cancelled, so that no two images of a table are written at the same time.
-            let is_stopping = self.deadline.stop.run_until_cancelled(time::sleep(pause)).await.is_none();
+            let is_stopping = deadline.stop.run_until_cancelled(time::sleep(pause)).await.is_none();
             let began = self.clock.steady();
-            self.write_due().await;
+            self.write_due(&deadline).await;
             pause = INTERVAL + PAUSE_FACTOR * self.clock.steady().saturating_sub(began);
             if is_stopping {
                 return;
@@ -209,10 +210,10 @@ impl Imaging {
         }
     }
 
-    async fn write_due(&self) {
+    async fn write_due(&self, deadline: &Deadline) {
         for space in self.directory.spaces() {
-            if !self.tasks.is_broken() && !self.deadline.is_over() && self.is_due(&space) {
-                self.write(space).await;
+            if !self.tasks.is_broken() && !deadline.is_over() && self.is_due(&space) {
+                self.write(space, deadline.clone()).await;
             }
         }
     }
@@ -225,14 +226,12 @@ impl Imaging {
         regions >= self.images.records_min() && behind.is_none_or(|behind| behind > most.min(self.history_keep / 2))
     }
 
-    async fn write(&self, space: Arc<Space>) {
+    async fn write(&self, space: Arc<Space>, deadline: Deadline) {
         let (images, key, began) = (self.images.clone(), space.key().to_owned(), self.clock.steady());
-        let listed = space.clone();
-        let listing = self.tasks.spawn_work(async move { listed.image().await });
+        let (listed, store) = (space.clone(), self.store);
+        let listing = self.tasks.spawn_work(async move { listed.image(store).await });
         // OK because the work ends early only if the daemon stops; then there is no image.
         let Ok((regions, facts)) = listing.await else { return };
-        let facts = ImageFacts { store: self.store, ..facts };
-        let deadline = self.deadline.clone();
         // With the priority of calls: a thread that rarely runs could hold a lock of the file system that commits need.
         let write = move || images.replace(&key, &mut deadline.limit(stored::encode_image(facts, &regions)));
         let writing = self.tasks.spawn_locking(write);
@@ -332,7 +331,8 @@ mod tests {
         async fn check(&self) {
             let state = State::load(&*self.store, DEFAULT_SPACE).await.expect("valid").expect("not deleted");
             let space = Space::new(DEFAULT_SPACE.to_owned(), None, state);
-            assert_eq!(self.space().image().await, space.image().await);
+            let store = self.store.store_id().to_bytes();
+            assert_eq!(self.space().image(store).await, space.image(store).await);
             let table = space.read(Table::clone);
             self.space().read(|found| {
                 assert_eq!(found, &table);

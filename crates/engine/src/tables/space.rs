@@ -420,8 +420,8 @@ impl State {
         Ok(Self { region_versions, ..fresh })
     }
 
-    /// The facts of an image, except for the identity of the store.
-    fn image_facts(&self) -> ImageFacts {
+    /// The facts of an image for the store with this identity.
+    fn image_facts(&self, store: [u8; 16]) -> ImageFacts {
         ImageFacts {
             revision: self.table.revision(),
             edit: self.last_edit,
@@ -429,7 +429,7 @@ impl State {
             bits: self.table.bits(),
             next_number: self.table.next_number(),
             regions: self.table.len() as u64, // OK because a length in memory fits 64 bits
-            store: [0; 16],
+            store,
         }
     }
 

@@ -52,13 +52,13 @@ impl Space {
         self.list(|_, region| region.clone(), Arc::as_ref, |state| state.table.revision()).await
     }
 
-    /// Like [`Space::listing`], but lists what an image of the table contains.
-    pub(in crate::tables) async fn image(&self) -> (Vec<ImageRegion>, ImageFacts) {
+    /// Like [`Space::listing`], but lists what an image of the table contains, for the store with this identity.
+    pub(in crate::tables) async fn image(&self, store: [u8; 16]) -> (Vec<ImageRegion>, ImageFacts) {
         let item = |state: &State, region: &Arc<Region>| ImageRegion {
             region: region.clone(),
             version: state.region_version(region.number).get(),
         };
-        self.list(item, |item| &item.region, State::image_facts).await
+        self.list(item, |item| &item.region, |state| state.image_facts(store)).await
     }
 
     /// Lists an item for each region of one revision in the order of their prefixes. Also returns the result of `end`
@@ -67,7 +67,7 @@ impl Space {
         &self,
         item: fn(&State, &Arc<Region>) -> T,
         region: fn(&T) -> &Region,
-        end: fn(&State) -> E,
+        end: impl Fn(&State) -> E,
     ) -> (Vec<T>, E) {
         for _ in 0..ATTEMPTS {
             let (since, mut items) = (self.read(Table::revision), Vec::<T>::new());
@@ -81,7 +81,7 @@ impl Space {
                 task::yield_now().await;
             }
             // A region whose prefix has changed may be listed twice or not at all.
-            let Some((changed, present, end)) = self.changed_since(since, item, end) else { continue };
+            let Some((changed, present, end)) = self.changed_since(since, item, &end) else { continue };
             if !changed.is_empty() {
                 items.retain(|item| !changed.contains(&region(item).number));
                 items.extend(present);
@@ -110,7 +110,7 @@ impl Space {
         &self,
         since: Revision,
         item: fn(&State, &Arc<Region>) -> T,
-        end: fn(&State) -> E,
+        end: impl Fn(&State) -> E,
     ) -> Option<(BTreeSet<RegionNumber>, Vec<T>, E)> {
         let state = self.state();
         let changed = state.recent.since(since, state.table.revision())?;
