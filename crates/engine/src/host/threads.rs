@@ -4,7 +4,7 @@ use std::{panic::resume_unwind, thread};
 
 use kent_regions::{InTurn, Join};
 
-/// Starting a thread takes as long as the work for about a hundred items.
+/// The work for fewer items takes some milliseconds, and is not worth another thread.
 const ITEMS_MIN: usize = 10_000;
 
 /// Runs one of two functions on another thread, if they have enough work.

@@ -39,7 +39,7 @@ const PAUSE_FACTOR: u32 = 100;
 /// The time for images after the daemon was told to stop. The store is closed afterwards.
 const LAST: Duration = Duration::from_secs(2);
 
-/// The number of parts of an image that two threads decode at a time. A thread is started for each time.
+/// The number of parts of an image that are decoded at a time, half of them on another thread.
 const PARTS_AT_ONCE: usize = 256;
 
 /// Reasons that an image is not used.
