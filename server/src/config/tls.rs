@@ -21,8 +21,8 @@ pub struct TlsSettings {
     #[arg(long, env = "KENT_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// PEM file with the CAs of callers. Every caller of the gRPC port then needs a certificate signed by one of these
-    /// CAs.
+    /// PEM file with the CAs of callers. Every caller of the gRPC port, the Redis port and the HTTP API then needs a
+    /// certificate signed by one of these CAs.
     #[arg(long, env = "KENT_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
