@@ -85,10 +85,9 @@ pub(crate) fn run(
     if report.is_empty() {
         notice::warn("there is no identifier in the input", out.is_json());
     }
-    report.print(&text, out)?;
-    // An error here says more than the exit code, so it comes first.
-    out.flush()?;
-    if is_ok { Ok(()) } else { Err(Failure::Unwell) }
+    // Flush here: another error of the output says more than the exit code, so it comes first.
+    let printed = report.print(&text, out).and_then(|()| out.flush());
+    Failure::unless_well(is_ok, printed)
 }
 
 /// A check in progress.

@@ -20,15 +20,15 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let diagnosis = daemon.admin().diagnose(request(DiagnoseRequest {})).await?.into_inner();
     let offset = clocks::measure(daemon).await?;
     let checks = all(&diagnosis, offset);
-    match out.is_json() {
-        true => out.json(&to_json(&checks, &diagnosis, offset))?,
+    let printed = match out.is_json() {
+        true => out.json(&to_json(&checks, &diagnosis, offset)),
         false => {
             let page = render(&checks, out.palette());
-            out.text(&page)?;
+            out.text(&page)
         }
-    }
-    let is_wrong = checks.iter().any(|check| check.state() == State::Wrong);
-    if is_wrong { Err(Failure::Unwell) } else { Ok(()) }
+    };
+    let is_well = checks.iter().all(|check| check.state() != State::Wrong);
+    Failure::unless_well(is_well, printed)
 }
 
 /// Returns the problems of all checks, the most severe first. Problems of the same severity are ordered by the time

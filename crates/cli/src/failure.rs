@@ -297,6 +297,16 @@ impl Failure {
         matches!(self.cause(), Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// Returns the result of a command that checks something and has printed what it found. A problem is a failure even
+    /// if the reader has closed the pipe, as in `kent check ids.txt | head -1`.
+    pub(crate) fn unless_well(is_well: bool, printed: Result<(), Self>) -> Result<(), Self> {
+        match printed {
+            Err(failure) if is_well || !failure.is_closed_pipe() => Err(failure),
+            _ if is_well => Ok(()),
+            _ => Err(Self::Unwell),
+        }
+    }
+
     /// Returns the failure without the number of printed identifiers.
     fn cause(&self) -> &Self {
         match self {

@@ -1,5 +1,6 @@
 //! Exit codes and error messages: bad usage, no daemon, a closed pipe.
 
+use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -169,6 +170,16 @@ fn ok_a_closed_pipe_is_not_a_failure() {
     child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("standard error is UTF-8");
     assert_eq!(child.wait().expect("kent exits").code(), Some(0));
     assert_eq!(stderr, "");
+}
+
+#[test]
+fn err_a_duplicate_is_a_failure_even_if_the_reader_closes_the_pipe() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("ids.txt");
+    fs::write(&file, "5Jxqwr73FDS\n5Jxqwr73FDS\n").expect("written");
+    let mut child = command().arg("check").arg(file).stdout(Stdio::piped()).spawn().expect("kent starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("kent exits").code(), Some(1));
 }
 
 #[test]
