@@ -9,5 +9,6 @@ export * from "./stubs/kent/v1/access.js";
 export * from "./stubs/kent/v1/admin.js";
 export * from "./stubs/kent/v1/allocator.js";
 export * from "./stubs/kent/v1/codec.js";
+export * from "./stubs/kent/v1/layouts.js";
 export * from "./stubs/kent/v1/regions.js";
 export * from "./stubs/kent/v1/types.js";

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { rootCertificates } from "node:tls";
 import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { Client, type ClientOptions, ConfigError, RpcFailure } from "kent-client";
+import * as v1 from "kent-client/v1";
 import { AllocateResponse, RpcStatus } from "kent-client/v1";
 import { Attempts, Endpoints } from "../src/calls.js";
 import { Endpoint, sizes, Token } from "../src/settings.js";
@@ -24,6 +25,12 @@ import {
   UUID_OF_SLOT,
 } from "../src/stock.js";
 import { scratch } from "./daemon.mjs";
+
+test("v1 has the stubs of all services", () => {
+  for (const service of ["Access", "Admin", "Allocator", "Codec", "Layouts", "Regions"]) {
+    assert.ok(`${service}Client` in v1 && `${service}Service` in v1, service);
+  }
+});
 
 function packed(width: number, hex: string, fenceSubject = 0n, fenceToken = 0n): AllocateResponse {
   const value = { width, data: Buffer.from(hex, "hex"), fenceSubject, fenceToken };

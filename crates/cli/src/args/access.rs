@@ -91,7 +91,7 @@ Actions:
   lease        get blocks as leases, as client libraries do; a lease contains the key of a scrambled region
   inspect      decode identifiers with the service Codec
   read         see regions, tables, history and watch changes
-  edit         create, change and delete regions and spaces
+  edit         create, change and delete regions, spaces and custom layouts
   operate      status, diagnosis, backups, series and the clock
   admin        all of these, and make tokens and roles for them
 
@@ -99,6 +99,7 @@ Resources:
   *                      everything
   uuidv7                 a format; uuid* matches all formats whose names begin with uuid
   serial:INVOICE         a series
+  layout:orders          a custom layout; layout:team-* matches all layouts whose names begin with team-
   region:default/orders  this region of the space default, even after a rename
   region:default/team-*  the regions whose names matched when they were created
   space:shop             a space with all its regions

@@ -11,7 +11,7 @@ pub(crate) enum TableCommand {
     ///
     /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file
     /// contains no secret keys. Numbers that are issued after the export are not in it: to move a table, seal its
-    /// regions or stop its daemons first.
+    /// regions first, and unseal the imported ones.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
     /// Create the regions in a file that are missing from the table, after showing them and asking for confirmation.
