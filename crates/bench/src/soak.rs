@@ -337,7 +337,8 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     tasks.spawn(backups(caller.clone()));
     drop(guard);
     let samples = watch_daemon(args, &served, &caller.seen)?;
-    drop(tasks);
+    // Wait for the callers: a call whose connection the runtime drops first would count as a failure.
+    runtime.block_on(tasks.shutdown());
     drop(runtime);
     served.stop()?;
     report(args, &samples, &caller.seen)
