@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import re
-import textwrap
 import threading
 import time
 import uuid
@@ -246,10 +245,7 @@ def test_ok_the_examples_of_the_docs_run(daemon):
     daemon.kent("region", "create", "r1", "--suffix", "40")
     page = (ROOT / "docs/clients.md").read_text().replace("127.0.0.1:7600", daemon.address)
     exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], {})
-    imports, _, body = asynchronous.partition("\n\n")
-    names: dict[str, object] = {}
-    exec(f"{imports}\nasync def main():\n{textwrap.indent(body, '    ')}", names)
-    asyncio.run(names["main"]())
+    exec(asynchronous, {})
 
 
 def test_ok_tls_and_client_certificates(tmp_path):
