@@ -197,6 +197,11 @@ impl Outcomes {
         self.of(name)?.micros(0)
     }
 
+    /// Returns the longest latency of all rounds in microseconds.
+    pub(crate) fn longest_micros(&self, name: &str) -> Option<f64> {
+        self.of(name)?.percentiles[4].all().iter().copied().reduce(f64::max)
+    }
+
     /// Returns the median rate per second.
     pub(crate) fn rate(&self, name: &str) -> Option<f64> {
         Some(self.of(name)?.rates.median())
@@ -372,7 +377,8 @@ impl Contest {
                 "scenario": self.scenario, "load": load, "axis": outcome.label.at.map(|(axis, _)| axis),
                 "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
                 "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
-                "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us, "ratio": ratio,
+                "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us,
+                "longest_us": outcome.percentiles[4].all(), "ratio": ratio,
                 "p99_ratio": p99, "server_cpu_us": outcome.busy.if_any(), "reference": reference.label.name,
             });
             self.bar.suspend(|| println!("{line}"));
@@ -444,6 +450,7 @@ mod tests {
         assert!(outcomes.best("kent").is_some_and(|ratio| (ratio - 0.9).abs() < 1e-9));
         assert!(outcomes.percentile_ratio(2, "kentd", "bare").is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9));
         assert_eq!(outcomes.ratio("redis", "bare"), None);
+        assert_eq!(outcomes.longest_micros("kentd"), Some(3.0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use self::{
 };
 use crate::{
     figures::{Figures, now, rate},
-    svg::{self, Axes, Line, Panel},
+    svg::{self, Axes, Line, Panel, Scale},
 };
 
 /// Measure the time to find the region of an identifier, by number of regions.
@@ -81,7 +81,8 @@ pub(crate) fn run(args: &IndexArgs) -> anyhow::Result<()> {
         for (at, stream) in Stream::ALL.iter().enumerate() {
             let lines = METHODS.iter().map(|method| line(method, at, &sizes)).collect();
             let title = format!("{bits} bits, identifiers {}: ns per lookup", stream.name());
-            panels.push(Panel { title, x: "regions".to_owned(), tick: svg::digits, lines });
+            let (x, scale) = ("regions".to_owned(), Scale::Logarithmic);
+            panels.push(Panel { title, x, scale, tick: svg::digits, lines });
         }
     }
     bar.finish_and_clear();

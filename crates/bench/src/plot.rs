@@ -9,12 +9,13 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use crate::svg::{self, Axes, Line, Panel};
+use crate::svg::{self, Axes, Line, Panel, Scale};
 
-/// Draw the output of `grant --json` and `scale --json` as SVG.
+/// Draw the output of `grant --json`, `scale --json` and `tail --json` as SVG.
 ///
-/// Write two files: latency.svg shows percentiles of the latency of each contender, with one panel per load, and
-/// scale.svg shows rates by the number of regions, connections, and identifiers per block.
+/// Write up to three files: latency.svg shows percentiles of the latency of each contender, with one panel per load;
+/// scale.svg shows rates by the number of regions, connections, and identifiers per block; tail.svg shows the longest
+/// call of each slice.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
                         kent-bench plot run.jsonl --out docs")]
@@ -44,12 +45,14 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     }
     let latency = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
     let scale = panels(&rows, |row| row["at"].is_u64(), Axis);
+    let tail = panels(&rows, |row| text(row, "scenario") == Some("tail"), Slices);
     ensure!(
-        latency.len() + scale.len() > 0,
-        "nothing to draw: no lines of `kent-bench grant --json` or `kent-bench scale --json`"
+        latency.len() + scale.len() + tail.len() > 0,
+        "nothing to draw: no lines of `kent-bench grant --json`, `scale --json` or `tail --json`"
     );
     write(&args.out, "latency.svg", &latency)?;
-    write(&args.out, "scale.svg", &scale)
+    write(&args.out, "scale.svg", &scale)?;
+    write(&args.out, "tail.svg", &tail)
 }
 
 fn write(dir: &Path, name: &str, panels: &[Panel]) -> anyhow::Result<()> {
@@ -89,6 +92,9 @@ struct Percentiles;
 /// Rate by the value on the row's axis.
 struct Axis;
 
+/// The longest call of each slice.
+struct Slices;
+
 impl Drawn for Percentiles {
     fn points(&self, row: &Value) -> Vec<(f64, f64)> {
         PERCENTILES.iter().filter_map(|(name, at)| Some((*at, row[*name].as_f64()?))).collect()
@@ -96,7 +102,8 @@ impl Drawn for Percentiles {
 
     fn panel(&self, row: &Value) -> Panel {
         let title = format!("{}: latency, µs", text(row, "load").unwrap_or_default());
-        Panel { title, x: "share of the calls".to_owned(), tick: share, lines: Vec::new() }
+        let x = "share of the calls".to_owned();
+        Panel { title, x, scale: Scale::Logarithmic, tick: share, lines: Vec::new() }
     }
 }
 
@@ -108,7 +115,19 @@ impl Drawn for Axis {
     fn panel(&self, row: &Value) -> Panel {
         let [load, what, axis] = ["load", "what", "axis"].map(|name| text(row, name).unwrap_or_default());
         let title = format!("{load}: {what} per second");
-        Panel { title, x: axis.to_owned(), tick: svg::digits, lines: Vec::new() }
+        Panel { title, x: axis.to_owned(), scale: Scale::Logarithmic, tick: svg::digits, lines: Vec::new() }
+    }
+}
+
+impl Drawn for Slices {
+    fn points(&self, row: &Value) -> Vec<(f64, f64)> {
+        let longest = row["longest_us"].as_array().into_iter().flatten().filter_map(Value::as_f64);
+        (1_u32..).map(f64::from).zip(longest.map(|micros| micros / 1e3)).collect()
+    }
+
+    fn panel(&self, row: &Value) -> Panel {
+        let title = format!("{}: longest call, ms", text(row, "load").unwrap_or_default());
+        Panel { title, x: "slice".to_owned(), scale: Scale::Linear, tick: svg::digits, lines: Vec::new() }
     }
 }
 
@@ -177,6 +196,14 @@ mod tests {
         let [Panel { x, lines, .. }] = panels.as_slice() else { panic!("one axis") };
         assert_eq!((x.as_str(), lines.len()), ("regions", 1));
         assert_eq!(lines[0].points, [(1.0, 5e4), (10.0, 4e4)]);
+    }
+
+    #[test]
+    fn ok_the_longest_calls_are_points_by_slice() {
+        let line = r#"{"scenario": "tail", "load": "half", "contender": "bare", "series": "bare", "longest_us": [3000, 4500]}"#;
+        let panels = panels(&parse(line).expect("well-formed"), |_| true, Slices);
+        assert_eq!(panels[0].title, "half: longest call, ms");
+        assert_eq!(panels[0].lines[0].points, [(1.0, 3.0), (2.0, 4.5)]);
     }
 
     #[test]

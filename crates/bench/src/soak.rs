@@ -38,7 +38,7 @@ use crate::{
     process::Served,
     reach::Reach,
     secure::ServerCertificate,
-    svg::{Axes, Line, Panel, digits, svg},
+    svg::{Axes, Line, Panel, Scale, digits, svg},
 };
 
 /// Run a daemon with TLS under a mixed load, and watch its memory, its open files and the latency of grants.
@@ -471,7 +471,10 @@ fn draw(samples: &[Sample]) -> String {
         color,
         points: samples.iter().map(|sample| (sample.minutes, of(sample).max(1.0))).collect(),
     };
-    let panel = |title: &str, lines| Panel { title: title.to_owned(), x: "minutes".to_owned(), tick: digits, lines };
+    let panel = |title: &str, lines| {
+        let (title, x) = (title.to_owned(), "minutes".to_owned());
+        Panel { title, x, scale: Scale::Linear, tick: digits, lines }
+    };
     let panels = [
         panel(
             "resources of the daemon",

@@ -1,4 +1,4 @@
-//! Draws an SVG: panels with two logarithmic axes, and a legend below them.
+//! Draws an SVG: panels with a logarithmic vertical axis, and a legend below them.
 
 use std::{fmt::Write, slice};
 
@@ -7,9 +7,19 @@ pub(crate) struct Panel {
     pub(crate) title: String,
     /// The label of the horizontal axis.
     pub(crate) x: String,
-    /// Formats the label of a power of ten on the horizontal axis.
+    pub(crate) scale: Scale,
+    /// Formats the label of a mark on the horizontal axis.
     pub(crate) tick: fn(f64) -> String,
     pub(crate) lines: Vec<Line>,
+}
+
+/// The scale of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Powers of ten at equal distances.
+    Logarithmic,
+    /// Equal steps from 0, as for time.
+    Linear,
 }
 
 /// Whether panels share their axes. Panels with shared axes can be compared by eye.
@@ -28,8 +38,9 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// The range of an axis as exponents of ten.
+/// The range of an axis. On a logarithmic axis, the bounds are exponents of ten.
 struct Axis {
+    scale: Scale,
     from: f64,
     to: f64,
 }
@@ -40,33 +51,51 @@ const MARGIN: f64 = 56.0;
 const COLUMNS: usize = 2;
 const LEGEND_ROWS: usize = 3;
 const LEGEND_STEP: f64 = 18.0;
+/// The maximum number of steps between the marks of a linear axis.
+const STEPS_MAX: f64 = 8.0;
 
 impl Axis {
-    fn around(values: impl Iterator<Item = f64>) -> Self {
-        let (from, to) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), value| {
-            (value.log10().floor().min(from), value.log10().ceil().max(to))
-        });
+    fn around(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+        let (from, to) = match scale {
+            Scale::Logarithmic => values.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), value| {
+                (value.log10().floor().min(from), value.log10().ceil().max(to))
+            }),
+            Scale::Linear => (0.0, values.fold(0.0, f64::max)),
+        };
         match from < to {
-            true => Self { from, to },
-            false => Self { from: 0.0, to: 1.0 },
+            true => Self { scale, from, to },
+            false => Self { scale, from: 0.0, to: 1.0 },
         }
     }
 
     /// Returns the position of a value, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
-        (value.log10() - self.from) / (self.to - self.from)
+        let at = if self.scale == Scale::Linear { value } else { value.log10() };
+        (at - self.from) / (self.to - self.from)
     }
 
-    fn powers(&self) -> impl Iterator<Item = f64> {
-        let (from, to) = (self.from as i32, self.to as i32); // OK because logarithms are small
-        (from..=to).map(|power| 10_f64.powi(power))
+    /// Returns the values to mark: powers of ten, or the multiples of a round step.
+    fn marks(&self) -> Vec<f64> {
+        // OK because logarithms, and numbers of steps, are small
+        let count = |step: f64| ((self.to - self.from) / step) as i32;
+        match self.scale {
+            Scale::Logarithmic => (0..=count(1.0)).map(|step| 10_f64.powf(self.from + f64::from(step))).collect(),
+            Scale::Linear => {
+                let power = 10_f64.powf((self.to / STEPS_MAX).log10().floor());
+                let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+                let step = steps.into_iter().find(|step| self.to / step <= STEPS_MAX).unwrap_or(self.to);
+                (0..=count(step)).map(|multiple| f64::from(multiple) * step).collect()
+            }
+        }
     }
 }
 
 /// Returns the axes that cover all points of the panels.
 fn axes(panels: &[Panel]) -> (Axis, Axis) {
     let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    (Axis::around(points().map(|point| point.0)), Axis::around(points().map(|point| point.1)))
+    let scale = panels.first().map_or(Scale::Logarithmic, |panel| panel.scale);
+    let x = Axis::around(scale, points().map(|point| point.0));
+    (x, Axis::around(Scale::Logarithmic, points().map(|point| point.1)))
 }
 
 /// Returns a number in digits, with millions as "M".
@@ -95,7 +124,7 @@ pub(crate) fn svg(panels: &[Panel], sharing: Axes) -> String {
 
 fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
     let mut text = format!("<text y=\"-10\" font-weight=\"bold\">{}</text>\n", panel.title);
-    for value in x.powers() {
+    for value in x.marks() {
         let at = x.share(value) * WIDTH;
         text += &rule(at, 0.0, at, HEIGHT);
         text += &format!(
@@ -104,7 +133,7 @@ fn one(panel: &Panel, x: &Axis, y: &Axis) -> String {
             (panel.tick)(value)
         );
     }
-    for value in y.powers() {
+    for value in y.marks() {
         let at = HEIGHT - y.share(value) * HEIGHT;
         text += &rule(0.0, at, WIDTH, at);
         text += &format!("<text x=\"-6\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n", at + 4.0, digits(value));
@@ -156,11 +185,24 @@ mod tests {
 
     #[test]
     fn ok_an_axis_covers_whole_powers_of_ten() {
-        let axis = Axis::around([10.0, 1e6, 250.0].into_iter());
-        assert!(axis.powers().eq([10.0, 100.0, 1000.0, 10_000.0, 100_000.0, 1e6]));
+        let axis = Axis::around(Scale::Logarithmic, [10.0, 1e6, 250.0].into_iter());
+        assert_eq!(axis.marks(), [10.0, 100.0, 1000.0, 10_000.0, 100_000.0, 1e6]);
         assert!((axis.share(1000.0) - 0.4).abs() < 1e-9);
-        let one = Axis::around([7.0].into_iter());
+        let one = Axis::around(Scale::Logarithmic, [7.0].into_iter());
         assert!((one.share(7.0) - 7_f64.log10()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ok_a_linear_axis_has_round_steps() {
+        for (to, marks) in [
+            (30.0, &[0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0][..]),
+            (7.0, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]),
+            (60.0, &[0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]),
+        ] {
+            let axis = Axis::around(Scale::Linear, [to, 1.0].into_iter());
+            assert_eq!(axis.marks(), marks);
+            assert!((axis.share(to / 4.0) - 0.25).abs() < 1e-9);
+        }
     }
 
     #[test]
@@ -170,6 +212,7 @@ mod tests {
             .map(|title| Panel {
                 title: title.into(),
                 x: "regions".into(),
+                scale: Scale::Logarithmic,
                 tick: digits,
                 lines: vec![line("one", "#111111"), line("two", "#222222")],
             })

@@ -1,7 +1,6 @@
 //! `kent-bench tail`: the longest grants while the daemon does everything else that it can do.
 
 use std::{
-    cell::Cell,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -24,7 +23,7 @@ use tokio::{
 use tonic::Code;
 
 use crate::{
-    contest::{Bound, Contender, Contest, Options, Slice, Unit},
+    contest::{Bound, Contender, Contest, Options, Unit},
     lean::Caller,
     load::{self, Load, lease},
     other,
@@ -117,28 +116,23 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         let run = || runtime.block_on(load::run_as(&calls, &server.address, &caller, options.length()));
         server.process.watched(run)
     };
-    let (longest, longest_bare, longest_alone) = (Cell::default(), Cell::default(), Cell::default());
-    let beside = |server: &Served, longest: &Cell<u32>| {
+    let beside = |server: &Served| {
         let others = others.clone();
-        let slice = other::during(|| slice(server), async move |stop| others.work(stop).await)?;
-        Ok(noted(slice, longest))
+        other::during(|| slice(server), async move |stop| others.work(stop).await)
     };
     let contest = Contest::new("tail", Unit::Each("requests"), options)?;
     let contenders = vec![
-        Contender::new("bare", || beside(&bare, &longest_bare)),
-        Contender::new("kentd", || beside(&daemon, &longest)),
-        Contender::new("kentd, alone", || Ok(noted(slice(&daemon)?, &longest_alone))),
+        Contender::new("bare", || beside(&bare)),
+        Contender::new("kentd", || beside(&daemon)),
+        Contender::new("kentd, alone", || slice(&daemon)),
     ];
-    let outcomes = contest.run("half of the full rate", contenders)?;
+    let load = if args.etcd { "half of the full rate, etcd" } else { "half of the full rate, sled" };
+    let outcomes = contest.run(load, contenders)?;
     contest.fact("calls per second", Some(per_second), Bound::Any);
     contest.fact("p99.9, relative to bare's", outcomes.percentile_ratio(3, "kentd", "bare"), COST);
     contest.fact("p99.9, relative to alone", outcomes.percentile_ratio(3, "kentd", "kentd, alone"), Bound::Any);
-    for (name, longest, bound) in [
-        ("kentd", &longest, LONGEST),
-        ("kentd, alone", &longest_alone, Bound::Any),
-        ("bare", &longest_bare, Bound::Any),
-    ] {
-        contest.fact(format!("{name}, longest grant, ms"), Some(f64::from(longest.get()) / 1e6), bound);
+    for (name, bound) in [("kentd", LONGEST), ("kentd, alone", Bound::Any), ("bare", Bound::Any)] {
+        contest.fact(format!("{name}, longest grant, ms"), outcomes.longest_micros(name).map(|us| us / 1e3), bound);
     }
     contest.finish();
     drop(runtime);
@@ -157,12 +151,6 @@ fn fill(args: &TailArgs, shared: &[&str], store: &Path, runtime: &Runtime) -> an
         anyhow::Ok(())
     })?;
     daemon.stop()
-}
-
-/// Returns the slice, after noting its longest latency in nanoseconds.
-fn noted(slice: Slice, longest: &Cell<u32>) -> Slice {
-    longest.set(slice.nanos.iter().copied().max().unwrap_or_default().max(longest.get()));
-    slice
 }
 
 /// Makes the daemon do other work.
