@@ -9,8 +9,8 @@ use bytes::Bytes;
 use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
 use kent_regions::{
-    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Policy, Prefix, Region, RegionNumber,
-    Revision, Texts,
+    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Past, Policy, Prefix, Region,
+    RegionNumber, Revision, Texts,
 };
 use prost::Message;
 use thiserror::Error;
@@ -212,14 +212,14 @@ fn region_record(region: &Region) -> records::RegionRecord {
         max_suffix_bits: auto.max_suffix.into(),
     };
     records::RegionRecord {
-        name: region.name.clone(),
+        name: region.name.to_string(),
         prefix: region.prefix.to_string(),
         zone_bits: region.zone.into(),
         suffix_bits: region.suffix.into(),
         kind: kind_field(region.kind).into(),
         subregion_bits: region.sub_bits.into(),
         parent: region.parent.map(|parent| parent.0),
-        former_prefixes: region.history.iter().map(former).collect(),
+        former_prefixes: region.past.prefixes.iter().map(former).collect(),
         prefix_since: region.since.0,
         order: order_field(region.order).into(),
         sealed: region.sealed,
@@ -235,8 +235,8 @@ fn region_record(region: &Region) -> records::RegionRecord {
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
         pace: region.pace.get(),
-        key_number: region.key_number.0,
-        first_name: String::clone(&region.first_name),
+        key_number: region.key_number().0,
+        first_name: region.past.first_name.as_deref().unwrap_or_default().to_owned(),
     }
 }
 
@@ -290,10 +290,17 @@ pub fn decode_region(value: &[u8], number: RegionNumber, issued: Count) -> Resul
 fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Count) -> Result<Region, Malformed> {
     let policy = policy_from(&record)?;
     let narrow = |bits: u32| u8::try_from(bits).map_err(|_| malformed("a width of a region"));
-    let history: Result<Vec<_>, _> = record.former_prefixes.iter().map(former_prefix).collect();
+    let past = Past {
+        first_name: (!record.first_name.is_empty()).then(|| record.first_name.as_str().into()),
+        key_number: match (record.key_number, record.order == records::region_record::Order::Scrambled as i32) {
+            (0, true) => return Err(malformed("the key number of a scrambled region")),
+            (key_number, _) => other_than(number, key_number),
+        },
+        prefixes: record.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?,
+    };
     Ok(Region {
         number,
-        name: record.name,
+        name: record.name.into(),
         prefix: prefix(&record.prefix)?,
         zone: narrow(record.zone_bits)?,
         suffix: narrow(record.suffix_bits)?,
@@ -302,20 +309,19 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         parent: record.parent.map(RegionNumber),
         issued: issued.into(),
         since: Revision(record.prefix_since),
-        history: history?.into(),
+        past: past.into(),
         order: order_from(record.order)?,
-        key_number: match (record.key_number, record.order == records::region_record::Order::Scrambled as i32) {
-            (0, true) => return Err(malformed("the key number of a scrambled region")),
-            (0, false) => number,
-            (key_number, _) => RegionNumber(key_number),
-        },
         pace: pace_from(record.pace)?,
         sealed: record.sealed,
         delegated: record.delegated,
         policy: policy.into(),
-        first_name: record.first_name.into(),
         texts: Texts { owner: record.owner, description: record.description, labels: record.labels }.into(),
     })
+}
+
+/// Returns the key number of the region `number`, unless it is missing or the region's own number.
+pub(crate) fn other_than(number: RegionNumber, key_number: u64) -> Option<RegionNumber> {
+    (key_number != 0 && key_number != number.0).then_some(RegionNumber(key_number))
 }
 
 fn policy_from(record: &records::RegionRecord) -> Result<Policy, Malformed> {
@@ -547,7 +553,6 @@ mod tests {
     fn region() -> Region {
         Region {
             number: RegionNumber(4),
-            key_number: RegionNumber(3),
             name: "r1".into(),
             prefix: "10110100".parse().expect("a prefix"),
             zone: 6,
@@ -557,12 +562,16 @@ mod tests {
             parent: Some(RegionNumber(2)),
             issued: Count::Below(3).into(),
             since: Revision(9),
-            history: vec![FormerPrefix {
-                prefix: "101101".parse().expect("a prefix"),
-                from: Revision(1),
-                to: Revision(8),
-                issued: Count::Below(2),
-            }]
+            past: Past {
+                first_name: None,
+                key_number: Some(RegionNumber(3)),
+                prefixes: vec![FormerPrefix {
+                    prefix: "101101".parse().expect("a prefix"),
+                    from: Revision(1),
+                    to: Revision(8),
+                    issued: Count::Below(2),
+                }],
+            }
             .into(),
             order: Order::Sequential,
             pace: Pace::for_bits(50),
@@ -570,7 +579,6 @@ mod tests {
             delegated: false,
             policy: kent_regions::Rare::default(),
             texts: kent_regions::Rare::default(),
-            first_name: kent_regions::Rare::default(),
         }
     }
 
@@ -635,7 +643,7 @@ mod tests {
         let stride = Stride::new(u16::MAX, 7).expect("a stride");
         Region {
             order: Order::Scrambled,
-            first_name: "before".to_owned().into(),
+            past: Past { first_name: Some("before".into()), ..Past::clone(&region().past) }.into(),
             sealed: true,
             delegated: true,
             policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 }, stride }.into(),
@@ -662,7 +670,7 @@ mod tests {
             .map(|at| Change {
                 number: plain.number,
                 before: (at % 3 != 0).then(|| plain.clone()),
-                after: (at % 5 != 1).then(|| Region { name: format!("r{at}"), ..plain.clone() }),
+                after: (at % 5 != 1).then(|| Region { name: format!("r{at}").into(), ..plain.clone() }),
             })
             .filter(|change| change.region().is_some())
             .collect();

@@ -86,7 +86,7 @@ impl Fill {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(*region.issued);
         Self {
-            source: Source::Region { name: region.name.clone(), space: space.name() },
+            source: Source::Region { name: region.name.to_string(), space: space.name() },
             capacity: region.limit(),
             issued,
             reserved: *region.issued,

@@ -86,7 +86,7 @@ impl Classification<'_> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;
         };
-        let had_others = !region.history.is_empty();
+        let had_others = !region.past.prefixes.is_empty();
         (had_others && region.issued.includes(counter)).then(|| region.prefix_when(counter))
     }
 }
@@ -169,7 +169,7 @@ impl Table {
         let mut holders = Vec::new();
         // A region's current prefix begins with each of its former prefixes.
         for region in self.within(prefix) {
-            let former = region.history.iter().filter(|former| former.prefix == prefix);
+            let former = region.past.prefixes.iter().filter(|former| former.prefix == prefix);
             holders.extend(former.map(|FormerPrefix { from, to, .. }| (region, *from, Some(*to))));
             if region.prefix == prefix {
                 holders.push((region, region.since, None));

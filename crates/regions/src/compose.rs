@@ -1,6 +1,6 @@
 //! Converts suffixes to identifiers, `prefix | zeros | suffix`, and back.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use thiserror::Error;
 
@@ -58,7 +58,7 @@ impl Region {
         self.check_composing()?;
         match self.capacity().includes(suffix) {
             true => Ok(self.prefix.base(bits) | suffix),
-            false => Err(NotComposed::Suffix { suffix, bits: self.suffix, region: self.name.clone() }),
+            false => Err(NotComposed::Suffix { suffix, bits: self.suffix, region: self.name.to_string() }),
         }
     }
 
@@ -70,19 +70,19 @@ impl Region {
     pub fn decompose(&self, id: u128, bits: u8) -> Result<u128, NotComposed> {
         self.check_composing()?;
         if !self.prefix.holds(id, bits) || bits < 128 && id >> bits != 0 {
-            return Err(NotComposed::Prefix { id, prefix: self.prefix, region: self.name.clone() });
+            return Err(NotComposed::Prefix { id, prefix: self.prefix, region: self.name.to_string() });
         }
         let suffix = id ^ self.prefix.base(bits);
         match self.capacity().includes(suffix) {
             true => Ok(suffix),
-            false => Err(NotComposed::Zone { id, region: self.name.clone() }),
+            false => Err(NotComposed::Zone { id, region: self.name.to_string() }),
         }
     }
 
     fn check_composing(&self) -> Result<(), NotComposed> {
         match self.kind {
             Kind::Open | Kind::Partial => Ok(()),
-            Kind::Closed => Err(NotComposed::Closed { region: self.name.clone() }),
+            Kind::Closed => Err(NotComposed::Closed { region: self.name.to_string() }),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Decides whether a region grants identifiers, which region grants instead of it, and when it expands automatically.
 
+use alloc::string::ToString;
+
 use crate::{
     attributes::{ChunkPolicy, Order},
     count::Count,
@@ -60,8 +62,8 @@ impl Table {
             return Ok(());
         }
         // OK because a closed region has an all-zero subregion.
-        let heir = self.heir(region).map(|heir| heir.name.clone()).unwrap_or_default();
-        Err(Refusal::Closed { region: region.name.clone(), heir })
+        let heir = self.heir(region).map(|heir| heir.name.to_string()).unwrap_or_default();
+        Err(Refusal::Closed { region: region.name.to_string(), heir })
     }
 }
 
@@ -236,7 +238,7 @@ mod tests {
         let mut table = nested();
         let heir = |table: &Table, name: &str| {
             let region = table.named(name).expect("there");
-            table.heir(region).map(|heir| heir.name.clone())
+            table.heir(region).map(|heir| heir.name.to_string())
         };
         assert_eq!(heir(&table, "c"), None);
         for (parent, name, by) in [("c", "c0", 1), ("c0", "c00", 2)] {

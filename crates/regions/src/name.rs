@@ -1,4 +1,7 @@
-//! The rule for the names of regions in a table.
+//! The names of regions in a table.
+
+/// The name of a region. A name of up to 15 bytes needs no memory of its own.
+pub type Name = ecow::EcoString;
 
 /// Returns whether a name is not empty and has no `/`, because `/` separates the names in the path of a local table.
 /// The daemon's rule is stricter.

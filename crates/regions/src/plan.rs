@@ -29,7 +29,7 @@ use crate::{
     prefix::Prefix,
     rare::Rare,
     refusal::Refusal,
-    region::{FormerPrefix, Kind, Region, RegionNumber},
+    region::{FormerPrefix, Kind, Past, Region, RegionNumber},
     revision::Revision,
     table::Table,
 };
@@ -117,7 +117,7 @@ impl Table {
                     let planned = change.before.as_ref().map_or(Count::ZERO, |before| *before.issued);
                     match self.get(change.number) {
                         Some(heir) if *heir.issued > planned => {
-                            return Err(Refusal::InUse { region: heir.name.clone(), issued: *heir.issued });
+                            return Err(Refusal::InUse { region: heir.name.to_string(), issued: *heir.issued });
                         }
                         _ => {}
                     }
@@ -154,7 +154,7 @@ impl Table {
             changes.iter().find(|change| self.get(change.number).map(shape) != change.after.as_ref().map(shape));
         match changed {
             Some(change) => {
-                let region = change.region().map(|region| region.name.clone()).unwrap_or_default();
+                let region = change.region().map(|region| region.name.to_string()).unwrap_or_default();
                 Err(Refusal::EditedSince { region })
             }
             None => Ok(()),
@@ -191,8 +191,8 @@ impl Table {
     /// Returns the refusal for an edit that needs a region without subregions.
     fn has_subregions(&self, region: &Region) -> Refusal {
         const NAMED_MAX: usize = 8;
-        let subregions = self.children(region).take(NAMED_MAX).map(|sub| sub.name.clone()).collect();
-        let (region_name, count) = (region.name.clone(), self.children(region).count());
+        let subregions = self.children(region).take(NAMED_MAX).map(|sub| sub.name.to_string()).collect();
+        let (region_name, count) = (region.name.to_string(), self.children(region).count());
         Refusal::HasSubregions { region: region_name, sub_bits: region.sub_bits, subregions, count }
     }
 
@@ -205,14 +205,14 @@ impl Table {
 
 /// Returns the region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
-    let mut history = region.history.to_vec();
+    let mut past = Past::clone(&region.past);
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), *region.issued);
-    history.push(FormerPrefix { prefix, from, to, issued });
+    past.prefixes.push(FormerPrefix { prefix, from, to, issued });
     Region {
         prefix: region.prefix.zeros(by),
         zone: region.zone - by, // OK because the caller has checked the zone
         since: table.revision().next(),
-        history: history.into(),
+        past: past.into(),
         ..region.clone()
     }
 }
@@ -249,7 +249,7 @@ impl Plan {
         let counter_move = reopened(&changes);
         let makes = changes.first().is_some_and(Change::creates);
         let donor = changes.iter().find(|change| makes && split(change).is_some());
-        let donor = donor.and_then(|change| change.after.as_ref()).map(|after| after.name.clone());
+        let donor = donor.and_then(|change| change.after.as_ref()).map(|after| after.name.to_string());
         Self {
             base: Revision(revision.0.saturating_sub(1)),
             revision,

@@ -8,11 +8,13 @@ use thiserror::Error;
 /// Up to 128 leading bits of an identifier, written as zeros and ones.
 ///
 /// Prefixes are ordered like the intervals that they represent: by the first identifier, outer before inner.
+///
+/// Packed, because the alignment of a `u128` would enlarge a prefix from 17 to 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(Rust, packed)]
 pub struct Prefix {
-    /// The bits, aligned to the left and followed by zeros: the upper and the lower half. A `u128` would enlarge a prefix
-    /// from 24 to 32 bytes, because of its alignment.
-    left: [u64; 2],
+    /// The bits, aligned to the left and followed by zeros.
+    left: u128,
     len: u8,
 }
 
@@ -67,7 +69,7 @@ impl Prefix {
     pub const MAX_LEN: u8 = 128;
 
     /// The empty prefix, which every identifier has.
-    pub const EMPTY: Self = Self { left: [0; 2], len: 0 };
+    pub const EMPTY: Self = Self { left: 0, len: 0 };
 
     /// Returns the prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and a `len` above
     /// 128 counts as 128.
@@ -78,12 +80,12 @@ impl Prefix {
 
     /// Returns the prefix made of the high `len` bits of `left`, whose other bits are zero.
     const fn aligned(left: u128, len: u8) -> Self {
-        Self { left: [(left >> 64) as u64, left as u64], len } // OK because each half has 64 bits
+        Self { left, len }
     }
 
     /// Returns the bits, aligned to the left and followed by zeros.
     const fn left(self) -> u128 {
-        (self.left[0] as u128) << 64 | self.left[1] as u128
+        self.left
     }
 
     /// Returns the number of bits, 0 to 128.

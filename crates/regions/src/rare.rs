@@ -1,6 +1,6 @@
 //! A value that most regions have in common. Only regions with another value allocate memory for it.
 
-use alloc::{boxed::Box, string::String};
+use alloc::boxed::Box;
 use core::ops::Deref;
 
 /// A type with a value that most regions have.
@@ -13,10 +13,6 @@ pub trait Usual: PartialEq + Sized + 'static {
 /// values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rare<T>(Option<Box<T>>);
-
-impl Usual for String {
-    const USUAL: &'static Self = &Self::new();
-}
 
 impl<T: Usual> From<T> for Rare<T> {
     fn from(value: T) -> Self {

@@ -1,12 +1,13 @@
 //! Regions: named parts of a space.
 
-use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use alloc::{string::ToString, vec::Vec};
 
 use kent_ids::Stride;
 
 use crate::{
     attributes::{Order, Policy, Texts},
     count::Count,
+    name::Name,
     pace::Pace,
     prefix::Prefix,
     rare::{Rare, Usual},
@@ -59,8 +60,20 @@ impl Usual for Count {
     const USUAL: &'static Self = &Self::ZERO;
 }
 
-impl Usual for Vec<FormerPrefix> {
-    const USUAL: &'static Self = &Self::new();
+/// What a region keeps from its past. Most regions have never been renamed, split or closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Past {
+    /// The name with which it was created; `None` if it still has that name.
+    pub first_name: Option<Name>,
+    /// The closed region whose numbers it continues, if any. The key of its scrambled order is derived from the number
+    /// of that region, otherwise from its own number.
+    pub key_number: Option<RegionNumber>,
+    /// Its former prefixes, oldest first.
+    pub prefixes: Vec<FormerPrefix>,
+}
+
+impl Usual for Past {
+    const USUAL: &'static Self = &Self { first_name: None, key_number: None, prefixes: Vec::new() };
 }
 
 /// A named part of a space: `prefix | expansion zone | suffix`.
@@ -71,9 +84,7 @@ pub struct Region {
     /// Its permanent number.
     pub number: RegionNumber,
     /// Its name, unique in the space.
-    pub name: String,
-    /// The name with which it was created, or empty if it still has that name.
-    pub first_name: Rare<String>,
+    pub name: Name,
     /// The leading bits of its identifiers.
     pub prefix: Prefix,
     /// z: the number of bits in the expansion zone. These bits are zero in every identifier.
@@ -90,13 +101,10 @@ pub struct Region {
     pub issued: Rare<Count>,
     /// The revision in which it got its current prefix.
     pub since: Revision,
-    /// Its former prefixes, oldest first.
-    pub history: Rare<Vec<FormerPrefix>>,
+    /// Its first name, former prefixes and the like.
+    pub past: Rare<Past>,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The number from which the key of its scrambled order is derived: its own number, or that of the closed region
-    /// whose numbers it continues.
-    pub key_number: RegionNumber,
     /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
     /// Whether it is sealed. Until it is unsealed, neither it nor any region inside it grants anything.
@@ -113,14 +121,20 @@ impl Region {
     /// Returns the name with which the region was created. Access rights refer to this name, so that a rename transfers
     /// no rights.
     pub fn first_name(&self) -> &str {
-        if self.first_name.is_empty() { &self.name } else { &self.first_name }
+        self.past.first_name.as_ref().unwrap_or(&self.name)
+    }
+
+    /// Returns the number from which the key of the region's scrambled order is derived: its own number, or that of the
+    /// closed region whose numbers it continues.
+    pub fn key_number(&self) -> RegionNumber {
+        self.past.key_number.unwrap_or(self.number)
     }
 
     /// Gives the region another name.
     pub(crate) fn rename(&mut self, name: &str) {
-        let first = self.first_name().to_owned();
-        self.name = name.to_owned();
-        self.first_name = if first == name { Rare::default() } else { first.into() };
+        let first = self.past.first_name.clone().unwrap_or_else(|| self.name.clone());
+        self.name = name.into();
+        self.past = Past { first_name: (first != name).then_some(first), ..Past::clone(&self.past) }.into();
     }
 
     /// Returns the number of identifiers that the region can currently hold: 2^s, or zero if it is closed.
@@ -147,20 +161,20 @@ impl Region {
     /// Returns the prefix that the region had when its counter passed `counter`. The counter of a suffix is the suffix
     /// itself, except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
-        let first = self.history.iter().find(|former| former.issued.includes(counter));
+        let first = self.past.prefixes.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)
     }
 
     /// Checks that the issued suffixes fit the suffix width, and that a delegated region has none.
     pub(crate) fn check_issued(&self) -> Result<(), Refusal> {
         if self.delegated && *self.issued != Count::ZERO {
-            return Err(Refusal::Populated { region: self.name.clone(), issued: *self.issued });
+            return Err(Refusal::Populated { region: self.name.to_string(), issued: *self.issued });
         }
         if *self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
         Err(Refusal::SuffixInUse {
-            region: self.name.clone(),
+            region: self.name.to_string(),
             issued: *self.issued,
             needed: self.issued.bits(),
             requested: self.suffix,
@@ -172,7 +186,7 @@ impl Region {
     pub(crate) fn check_unused(&self) -> Result<(), Refusal> {
         match *self.issued {
             Count::ZERO => Ok(()),
-            issued => Err(Refusal::InUse { region: self.name.clone(), issued }),
+            issued => Err(Refusal::InUse { region: self.name.to_string(), issued }),
         }
     }
 
@@ -180,7 +194,7 @@ impl Region {
     /// chosen, or another generator has issued.
     pub(crate) fn check_use_known(&self) -> Result<(), Refusal> {
         match self.order {
-            Order::External => Err(Refusal::UseUnknown { region: self.name.clone() }),
+            Order::External => Err(Refusal::UseUnknown { region: self.name.to_string() }),
             Order::Sequential | Order::Scrambled => self.check_all_own(),
         }
     }
@@ -189,14 +203,14 @@ impl Region {
     pub(crate) fn check_all_own(&self) -> Result<(), Refusal> {
         match self.policy.stride {
             Stride::EVERY => Ok(()),
-            stride => Err(Refusal::OthersUnknown { region: self.name.clone(), stride }),
+            stride => Err(Refusal::OthersUnknown { region: self.name.to_string(), stride }),
         }
     }
 
     /// Rejects a delegated region.
     pub(crate) fn check_not_delegated(&self) -> Result<(), Refusal> {
         match self.delegated {
-            true => Err(Refusal::Delegated { region: self.name.clone(), suffix: self.suffix }),
+            true => Err(Refusal::Delegated { region: self.name.to_string(), suffix: self.suffix }),
             false => Ok(()),
         }
     }

@@ -1,6 +1,11 @@
 //! Restores a table from its stored regions, and checks its invariants.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use thiserror::Error;
 
@@ -112,7 +117,7 @@ impl Table {
         if region.number >= self.next_number() {
             return Some("its number has not been assigned yet");
         }
-        if region.key_number > region.number {
+        if region.key_number() > region.number {
             return Some("its order key is that of a later region");
         }
         if !is_table_name(&region.name) {
@@ -126,7 +131,7 @@ impl Table {
             return Some("its prefix is not k bits longer than its parent's");
         }
         let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
-        if !region.history.iter().all(former) {
+        if !region.past.prefixes.iter().all(former) {
             return Some("its prefix does not begin with one of its former prefixes");
         }
         self.broken_alone(region, inside)
@@ -186,7 +191,7 @@ fn by_number(regions: &[Arc<Region>]) -> Result<BTreeMap<RegionNumber, Arc<Regio
 
 /// Fails if there is a region that breaks an invariant.
 fn damage(region: Option<&Region>, what: &'static str) -> Result<(), Damage> {
-    region.map_or(Ok(()), |region| Err(Damage::Region { region: region.name.clone(), what }))
+    region.map_or(Ok(()), |region| Err(Damage::Region { region: region.name.to_string(), what }))
 }
 
 /// Returns an item with the same key as the one before it.

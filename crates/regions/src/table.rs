@@ -15,6 +15,7 @@ use crate::{
     index::Index,
     limits::BITS_MAX,
     names::Names,
+    ordered::Ordered,
     prefix::Prefix,
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
@@ -31,10 +32,11 @@ pub struct Table {
     revision: Revision,
     next_number: RegionNumber,
     /// Pointers to regions make copies of the table cheap. They also save memory: the nodes of a `BTreeMap` that grows
-    /// only at its end stay half empty, and an unused entry for a pointer is smaller than one for a region.
+    /// only at its end stay half empty, and an unused entry for a pointer is smaller than one for a region. `by_prefix`
+    /// has pointers to the same regions.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     names: Names,
-    by_prefix: BTreeMap<Prefix, RegionNumber>,
+    by_prefix: Ordered,
     free: FreeBlocks,
     tallies: Tallies,
     /// The index of this revision, if one has been set.
@@ -81,7 +83,7 @@ impl Table {
     }
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
-        let (regions, names, by_prefix) = (BTreeMap::new(), Names::default(), BTreeMap::new());
+        let (regions, names, by_prefix) = (BTreeMap::new(), Names::default(), Ordered::default());
         Self {
             bits,
             revision,
@@ -99,7 +101,7 @@ impl Table {
     /// Returns an empty table with regions, in the order of their prefixes and by number, but without their names.
     pub(crate) fn with(self, listed: &[Arc<Region>], regions: BTreeMap<RegionNumber, Arc<Region>>) -> Self {
         let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
-        let by_prefix = listed.iter().map(|region| (region.prefix, region.number)).collect();
+        let by_prefix = listed.iter().cloned().collect();
         Self { regions, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
     }
 
@@ -134,7 +136,7 @@ impl Table {
     /// Returns the key of a region's scrambled order, if the key of the space is known. Each region has its own key, so
     /// that a lease from one region reveals nothing about the order of another.
     pub fn order_key(&self, region: &Region) -> Option<ClusterKey> {
-        self.scramble_key.map(|key| key.of_region(region.key_number.0))
+        self.scramble_key.map(|key| key.of_region(region.key_number().0))
     }
 
     /// Returns the width n of the identifiers in bits.
@@ -198,13 +200,12 @@ impl Table {
     /// Returns all regions, or those after a prefix, in the order of their prefixes, as shared pointers that the caller
     /// can keep.
     pub fn iter_after(&self, after: Option<Prefix>) -> impl Iterator<Item = &Arc<Region>> {
-        self.prefixes_after(after).filter_map(|(_, number)| self.regions.get(&number))
+        self.by_prefix.from(after.map_or(Unbounded, Excluded))
     }
 
     /// Returns all prefixes, or those after `after`, in order, each with the number of its region.
     pub(crate) fn prefixes_after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
-        let from = after.map_or(Unbounded, Excluded);
-        self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))
+        self.by_prefix.from(after.map_or(Unbounded, Excluded)).map(|region| (region.prefix, region.number))
     }
 
     /// Returns the index of the current revision, if one has been set.
@@ -241,9 +242,9 @@ impl Table {
     pub(crate) fn outermost_from(&self, from: Bound<Prefix>, under: Prefix) -> impl Iterator<Item = &Region> {
         let mut from = from;
         core::iter::from_fn(move || {
-            let (prefix, number) = self.by_prefix.range((from, Unbounded)).next()?;
-            from = Excluded(prefix.last_inside());
-            prefix.starts_with(under).then(|| self.get(*number)).flatten()
+            let region = self.by_prefix.from(from).next()?;
+            from = Excluded(region.prefix.last_inside());
+            region.prefix.starts_with(under).then_some(region.as_ref())
         })
     }
 
@@ -268,7 +269,7 @@ impl Table {
 
     /// Returns the region with exactly this prefix.
     pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
-        self.by_prefix.get(&prefix).and_then(|number| self.get(*number))
+        self.by_prefix.at(prefix).map(Arc::as_ref)
     }
 
     pub(crate) const fn free(&self) -> &FreeBlocks {
@@ -277,14 +278,12 @@ impl Table {
 
     /// Returns the regions whose prefix begins with `prefix`, in the order of their prefixes.
     pub(crate) fn within(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
-        let from = self.by_prefix.range(prefix..);
-        from.take_while(move |(inner, _)| inner.starts_with(prefix)).filter_map(|(_, number)| self.get(*number))
+        self.by_prefix.within(prefix).map(Arc::as_ref)
     }
 
     /// Returns the last region that begins at or before `prefix`.
     pub(crate) fn at_or_before(&self, prefix: Prefix) -> Option<&Region> {
-        let (_, number) = self.by_prefix.range(..=prefix).next_back()?;
-        self.get(*number)
+        self.by_prefix.at_or_before(prefix).map(Arc::as_ref)
     }
 
     /// Moves to another revision: removes the regions with these numbers, and adds `regions`.
@@ -309,7 +308,10 @@ impl Table {
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
             let before = Tally::in_table(region);
+            // Without this second pointer, the region can be changed in place, unless it is used elsewhere.
+            self.by_prefix.remove(region.prefix);
             Arc::make_mut(region).issued = issued.into();
+            self.by_prefix.insert(region.clone());
             self.tallies.replace(region.prefix, before, Tally::in_table(region));
         }
     }
@@ -372,23 +374,22 @@ impl Table {
     pub(crate) fn insert(&mut self, region: Region) {
         self.next_number = self.next_number.max(RegionNumber(region.number.0.saturating_add(1)));
         self.names.insert(&region);
-        self.by_prefix.insert(region.prefix, region.number);
+        let region = Arc::new(region);
+        self.by_prefix.insert(region.clone());
         if region.parent.is_none() {
             self.free.take(region.prefix);
         }
         let (prefix, added) = (region.prefix, Tally::in_table(&region));
-        self.regions.insert(region.number, Arc::new(region));
-        let (regions, by_prefix) = (&self.regions, &self.by_prefix);
-        self.tallies.add(prefix, added, |under| {
-            let inside = by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
-            inside.filter_map(|(inner, number)| regions.get(number).map(|region| (*inner, Tally::in_table(region))))
-        });
+        self.regions.insert(region.number, region);
+        let by_prefix = &self.by_prefix;
+        self.tallies
+            .add(prefix, added, |under| by_prefix.within(under).map(|region| (region.prefix, Tally::in_table(region))));
     }
 
     fn remove(&mut self, number: RegionNumber) {
         if let Some(region) = self.regions.remove(&number) {
             self.names.remove(&region);
-            self.by_prefix.remove(&region.prefix);
+            self.by_prefix.remove(region.prefix);
             self.tallies.remove(region.prefix, Tally::in_table(&region));
             if region.parent.is_none() {
                 self.free.give(region.prefix);
@@ -407,18 +408,17 @@ impl Charted for Table {
     }
 
     fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
-        let inside = self.by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
-        inside.filter_map(|(_, number)| self.regions.get(number)).map(|region| (region, Tally::in_table(region)))
+        self.by_prefix.within(under).map(|region| (region, Tally::in_table(region)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::{borrow::ToOwned, vec::Vec};
+    use alloc::vec::Vec;
     use core::hash::BuildHasher;
 
     use super::*;
-    use crate::{Edit, Order, Place, Start};
+    use crate::{Edit, Name, Order, Place, Start};
 
     /// Returns a table of one region.
     fn table(name: &str) -> Table {
@@ -459,8 +459,7 @@ mod tests {
             let (name, prefix) = (alloc::format!("r{}", number.0), Prefix::new(at, len));
             Region {
                 number,
-                key_number: number,
-                name,
+                name: name.into(),
                 prefix,
                 zone: 12 - len,
                 sealed: at.is_multiple_of(5),
@@ -505,7 +504,7 @@ mod tests {
     #[test]
     fn ok_equal_hashes_do_not_mix_up_names() {
         let mut table = table("r");
-        let (r, name) = (table.named("r").expect("there").clone(), "s".to_owned());
+        let (r, name) = (table.named("r").expect("there").clone(), Name::from("s"));
         table.insert(Region { number: RegionNumber(2), name: name.clone(), prefix: Prefix::new(0, 1), ..r.clone() });
         // As if the names of both regions had the same hash.
         table.names.insert(&Region { name, ..r });

@@ -1,6 +1,6 @@
 //! Finds the edit that reverts a past edit, or the reason that no edit does.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use thiserror::Error;
 
@@ -60,7 +60,9 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
     let existed = changes.iter().filter(|change| change.before.is_some() && change.after.is_some());
     match changes {
         [] => Err(NotUndone::NoEdit),
-        [Change { before: None, after: Some(made), .. }] => Ok(Edit::Delete { name: made.name.clone(), unused: false }),
+        [Change { before: None, after: Some(made), .. }] => {
+            Ok(Edit::Delete { name: made.name.to_string(), unused: false })
+        }
         [Change { before: Some(before), after: Some(after), .. }] if before.prefix == after.prefix => {
             change(before, after, declared)
         }
@@ -72,7 +74,7 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
 
 /// Returns the edit that reverts a change to one region.
 fn change(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUndone> {
-    let name = after.name.clone();
+    let name = after.name.to_string();
     Ok(match (before.delegated, after.delegated) {
         (false, true) => Edit::Undelegate { name },
         (true, false) => Edit::Delegate { name },
@@ -93,7 +95,7 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
     let restored = old.labels.iter().filter(|(label, value)| new.labels.get(*label) != Some(*value));
     let restored = restored.map(|(label, value)| (label.clone(), Some(value.clone())));
     let patch = Patch {
-        name: (before.name != after.name).then(|| before.name.clone()),
+        name: (before.name != after.name).then(|| before.name.to_string()),
         sealed: (before.sealed != after.sealed).then_some(before.sealed),
         owner: (old.owner != new.owner).then(|| old.owner.clone()),
         description: (old.description != new.description).then(|| old.description.clone()),
@@ -103,7 +105,7 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
     };
     match patch == Patch::default() {
         true => Err(NotUndone::NoEdit),
-        false => Ok(Edit::Update { name: after.name.clone(), patch }),
+        false => Ok(Edit::Update { name: after.name.to_string(), patch }),
     }
 }
 
@@ -115,7 +117,7 @@ fn check_same(changes: &[Change], plan: &Plan) -> Result<(), NotUndone> {
         // A region that the plan leaves alone stays as it is now.
         let after = planned.map_or(change.after.as_ref(), |planned| planned.after.as_ref());
         if after.map(shape) != change.before.as_ref().map(shape) {
-            let region = change.region().map(|region| region.name.clone()).unwrap_or_default();
+            let region = change.region().map(|region| region.name.to_string()).unwrap_or_default();
             return Err(NotUndone::Different { region });
         }
     }
@@ -127,7 +129,7 @@ mod tests {
     use alloc::{string::ToString, vec, vec::Vec};
 
     use super::*;
-    use crate::{Count, Donate, NewRegion, Order, Place, Prefix, Rare, RegionNumber, Revision, Start, Zone};
+    use crate::{Count, Donate, NewRegion, Order, Past, Place, Prefix, RegionNumber, Revision, Start, Zone};
 
     fn name(name: &str) -> String {
         name.to_string()
@@ -178,6 +180,7 @@ mod tests {
             number: RegionNumber(0),
             since: Revision(0),
             parent: parent(region),
+            past: Past { key_number: Some(region.key_number()), ..Past::clone(&region.past) }.into(),
             ..region.clone()
         };
         table.iter().map(shape).collect()
@@ -249,7 +252,8 @@ mod tests {
             apply(&mut table, &redo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");
             let places = |table: &Table| -> Vec<_> {
-                shapes(table).into_iter().map(|it| Region { history: Rare::default(), ..it }).collect()
+                let past = |it: &Region| Past { prefixes: Vec::new(), ..Past::clone(&it.past) };
+                shapes(table).into_iter().map(|it| Region { past: past(&it).into(), ..it }).collect()
             };
             assert_eq!(places(&table), places(&after), "{edit:?}");
         }

@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 
 use kent_ids::ClusterKey;
 use kent_regions::{
-    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table, Texts,
+    Change, Count, Damage, FormerPrefix, Kind, Pace, Past, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
+    Texts,
 };
 use thiserror::Error;
 
@@ -15,7 +16,10 @@ use super::{
     range::width,
     regions::{bits, order},
 };
-use crate::v1::{self, watch_table_response::Snapshot};
+use crate::{
+    stored::other_than,
+    v1::{self, watch_table_response::Snapshot},
+};
 
 /// An error from building a copy of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -99,10 +103,16 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         "" => Count::ZERO,
         digits => digits.parse().map_err(|problem| Invalid::new("reserved", problem))?,
     };
-    let history = message.former_prefixes.iter().map(former_prefix).collect::<Result<Vec<_>, _>>()?;
+    let number = RegionNumber(message.number);
+    let past = Past {
+        // An imported region counts as created with its current name.
+        first_name: None,
+        key_number: other_than(number, message.key_number),
+        prefixes: message.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?,
+    };
     Ok(Region {
-        number: RegionNumber(message.number),
-        name: RegionName::parse("name", &message.name)?.region,
+        number,
+        name: RegionName::parse("name", &message.name)?.region.into(),
         prefix: bits("prefix", &message.prefix)?,
         zone: width("zone_bits", message.zone_bits)?,
         suffix: width("suffix_bits", message.suffix_bits)?,
@@ -111,15 +121,12 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         parent: (message.parent_number != 0).then_some(RegionNumber(message.parent_number)),
         issued: issued.into(),
         since: Revision(message.prefix_since),
-        history: history.into(),
+        past: past.into(),
         order: order(message.order)?,
-        key_number: RegionNumber(message.key_number),
         pace: pace(message.pace)?,
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
         policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
-        // An imported region counts as created with its current name.
-        first_name: Rare::default(),
         texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
     })
 }

@@ -527,7 +527,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         reserved: region.issued.to_string(),
         capacity: region.capacity().to_string(),
         ultimate_capacity: region.ultimate_capacity().to_string(),
-        former_prefixes: region.history.iter().map(former_prefix).collect(),
+        former_prefixes: region.past.prefixes.iter().map(former_prefix).collect(),
         order: match region.order {
             Order::Sequential => v1::region::Order::Sequential,
             Order::Scrambled => v1::region::Order::Scrambled,
@@ -551,7 +551,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         pace: region.pace.get(),
         sealed_by: String::new(),
         needs_floor: false,
-        key_number: region.key_number.0,
+        key_number: region.key_number().0,
     }
 }
 
@@ -617,7 +617,8 @@ pub fn classification(space: &str, id: u128, text: String, found: &Classificatio
         Status::Reserved => (v1::classification::Status::Reserved, None),
         Status::Member { suffix, .. } => (v1::classification::Status::Member, Some(suffix.into())),
     };
-    let former = found.path.last().filter(|_| suffix.is_some()).map(|region| &region.history[..]).unwrap_or_default();
+    let former =
+        found.path.last().filter(|_| suffix.is_some()).map(|region| &region.past.prefixes[..]).unwrap_or_default();
     v1::Classification {
         identifier: Some(id.into()),
         status: status.into(),

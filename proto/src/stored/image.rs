@@ -4,12 +4,12 @@
 use std::{iter, sync::Arc};
 
 use bytes::Bytes;
-use kent_regions::{BITS_MAX, Count, Prefix, Rare, Region, RegionNumber, Revision};
+use kent_regions::{BITS_MAX, Count, Past, Prefix, Rare, Region, RegionNumber, Revision};
 use prost::Message;
 
 use super::{
     EditId, Malformed, decode, decode_region, encode_region, kind_field, kind_from, malformed, order_field, order_from,
-    pace_from,
+    other_than, pace_from,
 };
 use crate::records;
 
@@ -100,12 +100,11 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
     // All fields are listed, so that the compiler reports a new one.
     #[rustfmt::skip]
     let Region {
-        number, name, first_name, prefix, zone, suffix, kind, sub_bits, parent, issued: _, since, history, order, key_number,
-        pace, sealed, delegated, policy, texts,
+        number, name, prefix, zone, suffix, kind, sub_bits, parent, issued: _, since, past, order, pace, sealed, delegated, policy, texts,
     } = &**region;
     let (number, version) = (number.0, *version);
-    let is_plain = (history, policy, texts, first_name)
-        == (&Rare::default(), &Rare::default(), &Rare::default(), &Rare::default());
+    let Past { first_name, key_number: _, prefixes } = &**past;
+    let is_plain = (policy, texts, first_name, prefixes) == (&Rare::default(), &Rare::default(), &None, &Vec::new());
     if !is_plain {
         let record = encode_region(region).into();
         return records::ImageRegion { number, version, record, ..records::ImageRegion::default() };
@@ -115,7 +114,7 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
         number,
         version,
         record: Bytes::new(),
-        name: name.clone(),
+        name: name.to_string(),
         prefix: (aligned >> 64) as u64, // OK because it is the first half
         prefix_rest: aligned as u64,    // OK because it is the other half
         widths: u32::from_le_bytes([prefix.len(), *zone, *suffix, *sub_bits]),
@@ -125,7 +124,7 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
         delegated: *delegated,
         parent: parent.map(|parent| parent.0),
         prefix_since: since.0,
-        key_number: key_number.0,
+        key_number: region.key_number().0,
         pace: pace.get(),
     }
 }
@@ -141,8 +140,7 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
     }
     Ok(Region {
         number,
-        name: region.name,
-        first_name: Rare::default(),
+        name: region.name.into(),
         prefix,
         zone,
         suffix,
@@ -151,9 +149,8 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
         parent: region.parent.map(RegionNumber),
         issued: Rare::default(),
         since: Revision(region.prefix_since),
-        history: Rare::default(),
+        past: Past { key_number: other_than(number, region.key_number), ..Past::default() }.into(),
         order: order_from(region.order)?,
-        key_number: RegionNumber(region.key_number),
         pace: pace_from(region.pace)?,
         sealed: region.sealed,
         delegated: region.delegated,
@@ -189,7 +186,7 @@ mod tests {
 
     prop_compose! {
         fn region()(
-            (number, parent, since, key_number, pace) in any::<(u64, Option<u64>, u64, u64, NonZeroU64)>(),
+            (number, parent, since, key_number, pace) in any::<(u64, Option<u64>, u64, Option<u64>, NonZeroU64)>(),
             (bits, len, zone, suffix, sub_bits) in (any::<u128>(), 0..=BITS_MAX, any::<u8>(), any::<u8>(), any::<u8>()),
             (name, first_name, owner) in ("[a-z]{0,20}", "|[a-z]{1,9}", "|[a-z]{1,9}"),
             kind in prop_oneof![Just(Kind::Open), Just(Kind::Partial), Just(Kind::Closed)],
@@ -201,8 +198,7 @@ mod tests {
             let former = former.map(|issued| FormerPrefix { prefix, from: Revision(1), to: Revision(2), issued });
             Region {
                 number: RegionNumber(number),
-                name,
-                first_name: first_name.into(),
+                name: name.into(),
                 prefix,
                 zone,
                 suffix,
@@ -211,9 +207,13 @@ mod tests {
                 parent: parent.map(RegionNumber),
                 issued: issued.into(),
                 since: Revision(since),
-                history: former.into_iter().collect::<Vec<_>>().into(),
+                past: Past {
+                    first_name: (!first_name.is_empty()).then(|| first_name.into()),
+                    key_number: key_number.filter(|key| ![0, number].contains(key)).map(RegionNumber),
+                    prefixes: former.into_iter().collect(),
+                }
+                .into(),
                 order,
-                key_number: RegionNumber(key_number.max(1)),
                 pace: Pace::per_second(pace),
                 sealed,
                 delegated,

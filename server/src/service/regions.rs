@@ -39,7 +39,7 @@ use kent_proto::{
         WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{Change, Count, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Name, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use kent_transport::callers::{Author, Session, author, caller};
 use tonic::{Request, Response, Status};
 
@@ -695,7 +695,7 @@ fn free_blocks(table: &Table, input: &FreeInput) -> ListFreeBlocksResponse {
 /// A region, and the name of its parent.
 struct Found {
     region: Arc<Region>,
-    parent: Option<String>,
+    parent: Option<Name>,
 }
 
 impl Found {

@@ -222,8 +222,8 @@ pub(super) fn message(space: &Space, name: &str, revision: Revision, entry: &His
     let time = UnixNanos::new(entry.unix_nanos.into()).rfc3339(3).unwrap_or_default();
     let name_of = |number| {
         let made = entry.changes.iter().filter_map(Change::region).find(|region| region.number == number);
-        let known = || space.read(|table| table.get(number).map(|region| region.name.clone()));
-        made.map(|region| region.name.clone()).or_else(known)
+        let known = || space.read(|table| table.get(number).map(|region| region.name.to_string()));
+        made.map(|region| region.name.to_string()).or_else(known)
     };
     model::history_entry(name, revision, time, entry, name_of)
 }

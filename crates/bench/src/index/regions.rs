@@ -101,7 +101,7 @@ fn region(
     let suffix = rng.random_range(0..=free);
     Region {
         number,
-        name: format!("r{}", number.0),
+        name: format!("r{}", number.0).into(),
         prefix,
         zone: free - suffix,
         suffix,
@@ -110,15 +110,13 @@ fn region(
         parent,
         issued: Rare::default(),
         since: Revision(1),
-        key_number: number,
-        history: Rare::default(),
+        past: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
-        first_name: Rare::default(),
     }
 }
 

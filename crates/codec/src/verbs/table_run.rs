@@ -191,7 +191,7 @@ fn classification_out(found: &Classification<'_>) -> Value {
 
 fn held(table: &Table, op: &Input<'_>) -> Answer {
     let holders = table.held(prefix(op, "prefix")?).into_iter().map(
-        |(region, from, to)| json!({"region": region.name, "from_rev": from.0, "to_rev": to.map(|Revision(to)| to)}),
+        |(region, from, to)| json!({"region": region.name.as_str(), "from_rev": from.0, "to_rev": to.map(|Revision(to)| to)}),
     );
     Ok(json!({"holders": holders.collect::<Vec<_>>()}))
 }
@@ -210,7 +210,7 @@ fn resized(_: &Table, _: &Plan, region: &Region) -> Value {
 fn table_out(table: &Table) -> Value {
     let regions = table.iter().map(|region| {
         json!({
-            "name": region.name,
+            "name": region.name.as_str(),
             "prefix": region.prefix.to_string(),
             "z": region.zone,
             "s": region.suffix,

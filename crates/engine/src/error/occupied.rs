@@ -39,9 +39,9 @@ enum Obstacle {
 impl Occupied {
     /// Returns the regions that prevent the deletion of a space, or `None` if the space has no regions.
     pub(crate) fn of(space: String, table: &Table) -> Option<Self> {
-        let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
+        let named = table.iter().take(NAMED_MAX).map(|region| region.name.to_string()).collect();
         let used = table.iter().find(|region| *region.issued != Count::ZERO);
-        let name = |region: &Region| region.name.clone();
+        let name = |region: &Region| region.name.to_string();
         // Take the last region without subregions. The first region may continue its parent's numbers, and can then be
         // deleted only after the others.
         let last = || table.iter().filter(|region| table.children(region).next().is_none()).last();

@@ -22,14 +22,14 @@ pub(super) fn refused(space: &Space, region: String, reason: Option<NotGranting>
         None => NoSuchRegion { space: name, region }.into(),
         Some(NotGranting::Closed) => {
             let heir = space.read(|table| table.heir(table.named(&region).ok()?).cloned());
-            let heir = heir.filter(|heir| is_nameable(space, caller, heir)).map(|heir| heir.name.clone());
+            let heir = heir.filter(|heir| is_nameable(space, caller, heir)).map(|heir| heir.name.to_string());
             AllocateError::Closed { space: name, region, heir }
         }
         Some(NotGranting::Delegated) => AllocateError::Delegated { space: name, region },
         Some(NotGranting::External) => AllocateError::External { space: name, region },
         Some(NotGranting::Sealed(seal)) => {
             let by = match space.find_seal(seal) {
-                Some((outer, by)) => is_nameable(outer, caller, &by).then(|| (by.name, outer.name())),
+                Some((outer, by)) => is_nameable(outer, caller, &by).then(|| (by.name.to_string(), outer.name())),
                 None => Some((region.clone(), name.clone())),
             };
             AllocateError::Sealed { space: name, region, by }

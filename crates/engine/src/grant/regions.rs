@@ -243,7 +243,7 @@ impl RegionGrants {
             // A request above the burst is never granted.
             let is_due = region.expansion_due(count.get()).is_some()
                 && region.policy.stride.span(count.get()) <= burst(region.pace);
-            is_due.then(|| region.name.clone())
+            is_due.then(|| region.name.to_string())
         });
         let Some(region) = due else { return false };
         // Do not expand a region whose counter position is unknown because of a restore: such a region grants nothing.

@@ -374,7 +374,7 @@ impl Directory {
     /// Refuses to import a delegated region after a restore that may have lost edits, because the region's numbers may
     /// have been issued.
     fn check_sure(&self, space: &Space, plan: Plan) -> Result<Plan, EditError> {
-        let unsure = delegated(&plan).find(|_| self.may_have_lost_edits()).map(|region| region.name.clone());
+        let unsure = delegated(&plan).find(|_| self.may_have_lost_edits()).map(|region| region.name.to_string());
         unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
     }
 
@@ -531,7 +531,7 @@ impl Directory {
         for region in delegated(plan) {
             let key = keys::inner_space(space.key(), region.number.0);
             if !keys::fits(&key) {
-                return Err(EditError::TooDeep { region: region.name.clone() });
+                return Err(EditError::TooDeep { region: region.name.to_string() });
             }
             self.check_spaces(&key)?;
             let taken = || EditError::SpaceTaken { space: inner_space(&space.name(), &region.name) };

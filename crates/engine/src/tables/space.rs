@@ -104,7 +104,7 @@ impl Space {
     pub(crate) fn region_name(&self, number: RegionNumber) -> String {
         // OK because callers know the region from a grant or an edit. After a deletion, only an error message uses the
         // name.
-        self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
+        self.read(|table| table.get(number).map(|region| region.name.to_string())).unwrap_or_default()
     }
 
     /// The text form of the space's identifiers.

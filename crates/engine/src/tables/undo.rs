@@ -207,7 +207,7 @@ fn deletes(change: &Change, name: &str) -> bool {
 fn deleted_by(space: &Space, changes: &[Change]) -> Option<Deleted> {
     let parent_of = |region: &Region| {
         let parent = region.parent?;
-        space.read(|table| table.get(parent).map(|parent| (parent.name.clone(), parent.prefix)))
+        space.read(|table| table.get(parent).map(|parent| (parent.name.to_string(), parent.prefix)))
     };
     Deleted::of(changes, parent_of)
 }

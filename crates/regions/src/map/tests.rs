@@ -49,7 +49,7 @@ fn table() -> Table {
 /// shows, and the region around it.
 fn shown(cell: &Cell) -> String {
     let contents: Vec<String> = cell.contents().map(|content| format!("{content:?}").to_lowercase()).collect();
-    let name = |region: Option<&Arc<Region>>| region.map_or_else(|| "-".to_string(), |region| region.name.clone());
+    let name = |region: Option<&Arc<Region>>| region.map_or_else(|| "-".to_string(), |region| region.name.to_string());
     let (count, capacity, issued) = (cell.regions(), cell.capacity(), cell.issued());
     let (region, around) = (name(cell.region()), name(cell.around()));
     format!("{}: {count} {capacity} {issued} {} {region} {around}", cell.prefix, contents.join("+"))
@@ -115,7 +115,7 @@ fn ok_a_prefix_inside_a_region_is_one_cell_that_counts_nothing() {
         ],
     );
     let names = |under| -> Vec<String> {
-        table.map(prefix(under), 9).around.iter().map(|region| region.name.clone()).collect()
+        table.map(prefix(under), 9).around.iter().map(|region| region.name.to_string()).collect()
     };
     assert_eq!(names(""), Vec::<String>::new());
     assert_eq!(names("0001"), Vec::<String>::new());

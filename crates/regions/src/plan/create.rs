@@ -50,7 +50,7 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
 pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix: Prefix, suffix: u8) -> Region {
     Region {
         number,
-        name: name.to_string(),
+        name: name.into(),
         prefix,
         zone: table.bits() - prefix.len() - suffix, // OK because the caller has checked that the suffix fits
         suffix,
@@ -59,15 +59,13 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         parent: None,
         issued: Rare::default(),
         since: table.revision().next(),
-        history: Rare::default(),
+        past: Rare::default(),
         order: Order::Sequential,
-        key_number: number,
         pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
-        first_name: Rare::default(),
     }
 }
 
@@ -79,7 +77,7 @@ fn check_prefix(table: &Table, name: &str, prefix: Prefix, suffix: u8) -> Result
     check_suffix(table, name, prefix.len(), suffix)?;
     match overlapping(table, prefix) {
         Some(other) => {
-            let (region, taken) = (other.name.clone(), other.prefix);
+            let (region, taken) = (other.name.to_string(), other.prefix);
             Err(Refusal::PrefixConflict { prefix, region, taken })
         }
         None => Ok(prefix),
@@ -125,7 +123,7 @@ fn choose_prefix(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate:
     for zone in zones.clone().rev().take_while(|_| *donate != Donate::Never) {
         if let Some(donor) = donor(table, need(suffix, zone), donate) {
             let block = donor.prefix.join(Prefix::new(1, 1));
-            plan.donor = Some(donor.name.clone());
+            plan.donor = Some(donor.name.to_string());
             plan.change(donor, lengthened(table, donor, 1));
             plan.block = Some(block);
             return Ok(place(table, block, need(suffix, zone)));
@@ -203,7 +201,7 @@ fn no_free_prefix(table: &Table, suffix: u8, zone: u8) -> NoFreePrefix {
     let need = need(suffix, zone);
     let free = table.free().iter().take(LISTED_MAX).collect();
     let mut donors: Vec<Donor> =
-        donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
+        donors(table, need).map(|region| Donor { region: region.name.to_string(), zone: region.zone }).collect();
     donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));
     donors.truncate(LISTED_MAX);
     NoFreePrefix { requested: u8::try_from(need).unwrap_or(u8::MAX), zone, free, bits: table.bits(), donors }

@@ -2,6 +2,8 @@
 //!
 //! The region's number is never used again, but its name and prefix become free for other regions.
 
+use alloc::string::ToString;
+
 use super::Plan;
 use crate::{
     prefix::Prefix,
@@ -42,7 +44,7 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
     let is_last = table.children(parent).nth(1).is_none();
     let is_heir = parent.kind == Kind::Closed && sub.prefix.rest(parent.prefix.len()).is_zero();
     match (is_last, is_heir) {
-        (false, true) => Err(Refusal::IsHeir { region: sub.name.clone(), parent: parent.name.clone() }),
+        (false, true) => Err(Refusal::IsHeir { region: sub.name.to_string(), parent: parent.name.to_string() }),
         (false, false) => Ok(None),
         (true, false) => Ok(Some(Region { kind: Kind::Open, sub_bits: 0, ..parent.clone() })),
         // Nothing was issued from the heir, and nothing from the parent before it closed, so the parent can replace the

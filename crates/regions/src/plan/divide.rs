@@ -20,7 +20,7 @@ use crate::{
     prefix::{BadPrefix, Prefix},
     rare::Rare,
     refusal::Refusal,
-    region::{Kind, Region, RegionNumber},
+    region::{Kind, Past, Region, RegionNumber},
     table::Table,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn split(table: &Table, name: &str, by: u8, new_regions: &[NewRegion]
     check_new_names(table, new_regions)?;
     let region = table.subject(name, by)?;
     if let Some(parent) = table.parent(region) {
-        return Err(Refusal::IsSubregion { region: name.to_string(), parent: parent.name.clone() });
+        return Err(Refusal::IsSubregion { region: name.to_string(), parent: parent.name.to_string() });
     }
     if region.kind != Kind::Open {
         return Err(table.has_subregions(region));
@@ -112,13 +112,13 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued.max(parent.order.floor(*heir.issued)).into();
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
-    heir.key_number = parent.key_number;
+    heir.past = Past { key_number: Some(parent.key_number()), ..Past::clone(&heir.past) }.into();
     heir.pace = parent.pace;
     heir.policy.clone_from(&parent.policy);
     if *heir.issued > Count::power_of_two(heir.suffix) {
         return Err(Refusal::HeirTooNarrow {
-            region: heir.name.clone(),
-            parent: parent.name.clone(),
+            region: heir.name.to_string(),
+            parent: parent.name.to_string(),
             // OK because the prefix of the heir extends that of its parent.
             sub_bits: heir.prefix.len() - parent.prefix.len(),
             issued: *heir.issued,
@@ -148,7 +148,7 @@ fn subregion(
 /// Returns a new region's suffix width, and checks that it fits the bits below the region's prefix.
 fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
     let Some(suffix) = new_region.suffix else {
-        return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
+        return Err(Refusal::SuffixMissing { name: new_region.name.to_string() });
     };
     check_suffix(table, &new_region.name, region.prefix.len() + by, suffix)?;
     Ok(suffix)
@@ -158,7 +158,7 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
     if by <= region.zone {
         return Ok(());
     }
-    let (name, zone) = (region.name.clone(), region.zone);
+    let (name, zone) = (region.name.to_string(), region.zone);
     Err(Refusal::ZoneTooSmall { region: name, zone, requested: by })
 }
 
@@ -217,7 +217,7 @@ impl<'t> Extensions<'t> {
             None => self.lowest_free()?,
         };
         if let Some(first) = self.assigned.get(&extension) {
-            let (first, second) = ((*first).to_string(), new_region.name.clone());
+            let (first, second) = ((*first).to_string(), new_region.name.to_string());
             return Err(Refusal::ExtensionTwice { extension, first, second });
         }
         if let Some(holder) = self.holder(extension) {

@@ -3,14 +3,17 @@
 //! Together with the regions around them, the new regions must satisfy every invariant of a stored table. An import
 //! does not change existing regions.
 
-use alloc::{collections::BTreeMap, string::String};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+};
 
 use super::Plan;
 use crate::{
     edit::Imported,
     prefix::{BadPrefix, Prefix},
     refusal::Refusal,
-    region::{Region, RegionNumber},
+    region::{Past, Region, RegionNumber},
     restore::Damage,
     table::Table,
 };
@@ -23,7 +26,7 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
         let made = Region {
             number: RegionNumber(number),
             parent,
-            key_number: RegionNumber(number),
+            past: Past { key_number: None, ..Past::clone(&region.past) }.into(),
             // The order within an octave depends on the region's key, so a scrambled region continues at the start of
             // an octave.
             issued: region.order.floor(*region.issued).into(),
@@ -45,7 +48,7 @@ fn numbered<'i>(table: &Table, imported: &'i [Imported]) -> Result<BTreeMap<&'i 
     for (Imported { region, .. }, number) in imported.iter().zip(table.next_number().0..) {
         table.check_new_name(&region.name)?;
         if names.insert(region.name.as_str(), RegionNumber(number)).is_some() {
-            return Err(Refusal::NameTaken { name: region.name.clone() });
+            return Err(Refusal::NameTaken { name: region.name.to_string() });
         }
     }
     if names.is_empty() { Err(Refusal::NoChange) } else { Ok(names) }
@@ -66,7 +69,7 @@ fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     let inside = table.within(prefix).next();
     let around = inside.or_else(|| around(table, prefix).filter(|_| region.parent.is_none()));
     if let Some(other) = around {
-        return Err(Refusal::PrefixConflict { prefix, region: other.name.clone(), taken: other.prefix });
+        return Err(Refusal::PrefixConflict { prefix, region: other.name.to_string(), taken: other.prefix });
     }
     region.policy.check(region.order)?;
     region.texts.check()

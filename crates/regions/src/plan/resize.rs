@@ -1,5 +1,7 @@
 //! Plans expansions and shrinks, which move bits between the expansion zone and the suffix. Identifiers do not change.
 
+use alloc::string::ToString;
+
 use super::Plan;
 use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
@@ -16,7 +18,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let region = resizable(table, name, by)?;
     let usable = region.expandable_bits();
     if by > usable {
-        let (region, zone) = (region.name.clone(), region.zone);
+        let (region, zone) = (region.name.to_string(), region.zone);
         return Err(Refusal::CannotExpand { region, zone, usable, requested: by });
     }
     // OK because `by` is at most the zone, and zone and suffix together have at most 128 bits.
@@ -32,7 +34,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     region.check_all_own()?;
     let most = region.suffix.saturating_sub(region.issued.bits());
     let Some(suffix) = region.suffix.checked_sub(by) else {
-        return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by, most });
+        return Err(Refusal::SuffixTooNarrow { region: region.name.to_string(), suffix: region.suffix, by, most });
     };
     // OK because zone and suffix together have at most 128 bits.
     let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };

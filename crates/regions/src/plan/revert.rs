@@ -5,7 +5,7 @@
 //! shorter prefix. A closed region gets its counter back from its all-zero subregion, if the subregion has issued
 //! nothing since the edit. So every identifier stays with the region that issued it.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, string::ToString, vec::Vec};
 
 use super::{Change, CounterMove, Plan, import::around, lengthened};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     prefix::Prefix,
     rare::Rare,
     refusal::Refusal,
-    region::{Kind, Region, RegionNumber},
+    region::{Kind, Past, Region, RegionNumber},
     table::Table,
 };
 
@@ -79,13 +79,14 @@ impl<'t> Reversal<'t> {
         // OK because `numbers` has a new number for every deleted region.
         let number = self.numbers.get(&before.number).copied().unwrap_or(before.number);
         let parent = before.parent.map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
-        let (issued, since, history) = (Count::ZERO, self.table.revision().next(), Rare::default());
+        let (issued, since) = (Count::ZERO, self.table.revision().next());
+        let past = Past { key_number: Some(before.key_number()), prefixes: Vec::new(), ..Past::clone(&before.past) };
         self.created.push(Change::created(Region {
             number,
             parent,
             issued: issued.into(),
             since,
-            history,
+            past: past.into(),
             ..before.clone()
         }));
         Ok(())
@@ -99,7 +100,7 @@ impl<'t> Reversal<'t> {
                 let zero = before.prefix.zeros(bits);
                 changes.iter().position(|change| change.region().is_some_and(|region| region.prefix == zero))
             };
-            let changed = || Refusal::EditedSince { region: before.name.clone() };
+            let changed = || Refusal::EditedSince { region: before.name.to_string() };
             match (before.kind, after.kind) {
                 (Kind::Closed, Kind::Open | Kind::Partial) => {
                     let heir = at(&self.deleted, before.sub_bits).ok_or_else(changed)?;
@@ -107,7 +108,7 @@ impl<'t> Reversal<'t> {
                     // An identifier never leaves its region, except to a subregion.
                     let inherited = self.inherited.get(&heir.number).copied().unwrap_or(Count::ZERO);
                     if *heir.issued > inherited {
-                        return Err(Refusal::InUse { region: heir.name.clone(), issued: *heir.issued });
+                        return Err(Refusal::InUse { region: heir.name.to_string(), issued: *heir.issued });
                     }
                     after.issued = heir.issued.clone();
                     self.counter_move = Some(CounterMove { from: heir.number, to: after.number });
@@ -152,7 +153,7 @@ impl<'t> Reversal<'t> {
             match after.kind {
                 Kind::Open => self.check_children(before)?,
                 Kind::Partial | Kind::Closed if !self.has_subregions(before) => {
-                    return Err(Refusal::EditedSince { region: before.name.clone() });
+                    return Err(Refusal::EditedSince { region: before.name.to_string() });
                 }
                 Kind::Partial | Kind::Closed => {}
             }
@@ -171,14 +172,14 @@ impl<'t> Reversal<'t> {
                 let outer = around(self.table, region.prefix).filter(|outer| !self.replaces(outer.number));
                 if let Some(outer) = outer {
                     let (prefix, taken) = (region.prefix, outer.prefix);
-                    return Err(Refusal::PrefixConflict { prefix, region: outer.name.clone(), taken });
+                    return Err(Refusal::PrefixConflict { prefix, region: outer.name.to_string(), taken });
                 }
                 continue;
             };
             let planned = self.created.iter().chain(&self.changed).find(|change| change.number == parent);
             let parent = planned.and_then(|change| change.after.as_ref()).or_else(|| self.table.get(parent));
             if !parent.is_some_and(|parent| is_place_of(parent, region)) {
-                let region = parent.map_or_else(|| region.name.clone(), |parent| parent.name.clone());
+                let region = parent.map_or_else(|| region.name.to_string(), |parent| parent.name.to_string());
                 return Err(Refusal::EditedSince { region });
             }
         }
@@ -205,7 +206,7 @@ impl<'t> Reversal<'t> {
     /// Checks that no other region is inside a prefix.
     fn check_inside(&self, prefix: Prefix) -> Result<(), Refusal> {
         match self.table.within(prefix).find(|region| !self.replaces(region.number)) {
-            Some(other) => Err(Refusal::PrefixConflict { prefix, region: other.name.clone(), taken: other.prefix }),
+            Some(other) => Err(Refusal::PrefixConflict { prefix, region: other.name.to_string(), taken: other.prefix }),
             None => Ok(()),
         }
     }

@@ -256,7 +256,7 @@ fn ok_subdividing_in_two_steps_equals_one_step() {
     let once = becomes(&[subdivide("open", 1, &["x 0", "y 1 2"])], "open", "1 0 0 closed 0");
     let twice = becomes(&[subdivide("open", 1, &["y 1 2"]), subdivide("open", 1, &["x 0"])], "x", "10 2 4 open 9");
     let shape = |table: &Table| -> Vec<(String, Prefix, u8, u8)> {
-        table.iter().map(|region| (region.name.clone(), region.prefix, region.zone, region.suffix)).collect()
+        table.iter().map(|region| (region.name.to_string(), region.prefix, region.zone, region.suffix)).collect()
     };
     assert_eq!(shape(&once), shape(&twice));
 }

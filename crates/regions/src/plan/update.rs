@@ -1,5 +1,7 @@
 //! Plans updates of a region's attributes: name, seal, owner, description, labels, policy, and declared counter.
 
+use alloc::string::ToString;
+
 use super::{Plan, create::check_next};
 use crate::{
     attributes::{Patch, PolicyPatch, Texts},
@@ -46,7 +48,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         if !region.policy.stride.includes(policy.stride) && patch.next.is_none() {
             // A closed region has no counter, so the numbers cannot be declared.
             table.check_not_closed(region)?;
-            let (region, stride) = (region.name.clone(), region.policy.stride);
+            let (region, stride) = (region.name.to_string(), region.policy.stride);
             return Err(Refusal::OthersNumbers { region, stride });
         }
         after.policy = policy.into();
@@ -72,10 +74,10 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
     }
     table.check_not_closed(region)?;
     if region.delegated {
-        return Err(Refusal::DelegatedPolicy { region: region.name.clone() });
+        return Err(Refusal::DelegatedPolicy { region: region.name.to_string() });
     }
     if patch.cap == Some(Some(Count::ZERO)) {
-        return Err(Refusal::CapOfZero { region: region.name.clone() });
+        return Err(Refusal::CapOfZero { region: region.name.to_string() });
     }
     let Some(auto) = patch.auto_expand.flatten() else { return Ok(()) };
     if auto.max_suffix < region.suffix {
@@ -86,7 +88,7 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
     let most = table.bits() - region.prefix.len(); // OK because a prefix fits its space
     if auto.max_suffix > table.bits() && auto.max_suffix != BITS_MAX {
         let (at_percent, by_bits, max) = (auto.at_percent, auto.by_bits, auto.max_suffix);
-        return Err(Refusal::ExpandsBeyond { region: region.name.clone(), at_percent, by_bits, max, most });
+        return Err(Refusal::ExpandsBeyond { region: region.name.to_string(), at_percent, by_bits, max, most });
     }
     Ok(())
 }
@@ -129,7 +131,7 @@ mod tests {
             apply(&mut table, &Edit::Update { name: from.to_string(), patch });
             let region = table.get(number).expect("there");
             assert_eq!((region.name.as_str(), region.first_name()), (to, "open"));
-            assert_eq!(region.first_name.is_empty(), to == "open", "one form for each value");
+            assert_eq!(region.past.first_name.is_none(), to == "open", "one form for each value");
         }
         apply(&mut table, &Edit::Expand { name: "last".to_string(), by: 1 });
         assert_eq!(table.get(number).expect("there").first_name(), "open");

@@ -1,13 +1,13 @@
 //! Every table can be imported into an empty one, in parts that each end with a region without subregions.
 
-use kent_regions::{Edit, Imported, Kind, Region, RegionNumber, Revision, Table};
+use kent_regions::{Edit, Imported, Kind, Past, Region, RegionNumber, Revision, Table};
 
 /// Imports a table in parts of about `most` regions, and compares the copy with the original.
 pub(crate) fn check(table: &Table, most: usize) {
     let mut copy = Table::new(table.bits().into()).expect("a width");
     let mut part = Vec::new();
     for region in table.iter() {
-        let parent = table.parent(region).map(|parent| parent.name.clone());
+        let parent = table.parent(region).map(|parent| parent.name.to_string());
         part.push(Imported { region: region.clone(), parent, needs_floor: false });
         if region.kind == Kind::Open && part.len() >= most {
             import(&mut copy, std::mem::take(&mut part));
@@ -30,15 +30,7 @@ fn import(copy: &mut Table, regions: Vec<Imported>) {
 
 /// Returns a region without the values that an import replaces, and the name of its parent.
 fn facts(table: &Table, region: &Region) -> (Region, Option<String>) {
-    let parent = table.parent(region).map(|parent| parent.name.clone());
-    (
-        Region {
-            number: RegionNumber(0),
-            key_number: RegionNumber(0),
-            parent: None,
-            since: Revision(0),
-            ..region.clone()
-        },
-        parent,
-    )
+    let parent = table.parent(region).map(|parent| parent.name.to_string());
+    let past = Past { key_number: None, ..Past::clone(&region.past) }.into();
+    (Region { number: RegionNumber(0), past, parent: None, since: Revision(0), ..region.clone() }, parent)
 }

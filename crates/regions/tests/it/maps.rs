@@ -125,8 +125,7 @@ fn ok_maps_of_a_million_regions() {
     for (layout, len) in [("spread", 20), ("dense", 48)] {
         let region = |at: u64| Region {
             number: RegionNumber(at + 1),
-            key_number: RegionNumber(at + 1),
-            name: format!("r{at}"),
+            name: format!("r{at}").into(),
             prefix: Prefix::new(at.into(), len),
             zone: 64 - len - 8,
             ..template.clone()

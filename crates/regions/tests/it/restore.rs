@@ -1,13 +1,12 @@
 //! Stored regions with broken invariants are rejected, and never cause a panic.
 
-use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Pace, Rare, Region, RegionNumber, Revision, Table};
+use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Pace, Past, Rare, Region, RegionNumber, Revision, Table};
 use proptest::{collection::vec, prelude::*};
 
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
     Region {
         number: RegionNumber(number),
-        key_number: RegionNumber(number),
-        name: format!("r{number}"),
+        name: format!("r{number}").into(),
         prefix: on.parse().expect("a prefix"),
         zone,
         suffix,
@@ -16,15 +15,18 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         parent: None,
         issued: Rare::default(),
         since: Revision(1),
-        history: Rare::default(),
+        past: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(0),
         sealed: false,
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
-        first_name: Rare::default(),
     }
+}
+
+fn split_from(prefixes: Vec<FormerPrefix>) -> Rare<Past> {
+    Past { prefixes, ..Past::default() }.into()
 }
 
 fn below(parent: u64, region: Region) -> Region {
@@ -75,7 +77,7 @@ fn ok_regions_at_the_limit_of_each_invariant() {
         vec![open(8, "0", 3, 4)],
         vec![parted(Kind::Partial, 3, open(1, "0", 3, 4)), below(1, open(2, "0001", 0, 4))],
         vec![parted(Kind::Partial, 1, issued(16, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
-        vec![Region { history: vec![former(""), former("0")].into(), ..open(1, "00", 2, 4) }],
+        vec![Region { past: split_from(vec![former(""), former("0")]), ..open(1, "00", 2, 4) }],
         // The identifiers of this closed region belong to its all-zero subregion.
         vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "00", 2, 4)), open(3, "1", 3, 4)],
     ] {
@@ -140,7 +142,7 @@ fn err_each_invariant() {
             to: Revision(1),
             issued: Count::ZERO,
         };
-        check(vec![Region { history: vec![former].into(), ..open(1, "0", 3, 4) }], "former prefixes");
+        check(vec![Region { past: split_from(vec![former]), ..open(1, "0", 3, 4) }], "former prefixes");
     }
     for bits in [0, 129, 255] {
         assert_eq!(

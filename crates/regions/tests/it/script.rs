@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Change, Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix, Rare,
-    Refusal, Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
+    Change, Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Past, Patch, Place, Plan, PolicyPatch, Prefix,
+    Rare, Refusal, Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -354,7 +354,7 @@ impl Run {
             assert!(children.into_iter().eq(expected));
             let held = self.table.held(region.prefix);
             assert!(held.contains(&(region, region.since, None)));
-            for former in region.history.iter() {
+            for former in &region.past.prefixes {
                 assert!(self.table.held(former.prefix).contains(&(region, former.from, Some(former.to))));
             }
         }
@@ -404,7 +404,7 @@ fn shapes(table: &Table) -> Vec<Region> {
         number: RegionNumber(0),
         parent: region.parent.is_some().then_some(RegionNumber(0)),
         since: Revision(0),
-        history: Rare::default(),
+        past: Past { key_number: Some(region.key_number()), prefixes: Vec::new(), ..Past::clone(&region.past) }.into(),
         issued: Rare::default(),
         ..region.clone()
     };

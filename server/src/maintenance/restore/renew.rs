@@ -203,7 +203,7 @@ impl Restore {
             }
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
                 // Even a region without a counter may have issued numbers since the backup.
-                let source = Source::Region { name: region.name.clone(), space: space.clone() };
+                let source = Source::Region { name: region.name.to_string(), space: space.clone() };
                 let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
                 let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
                 self.move_counter(copy, counter, source, &from, &kind)?;

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use kent_ids::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
 use kent_issue::{BURST, HolderId, SlotRecord, series_pace};
 use kent_proto::stored::{Counter, EditId, SpaceFacts, TextForm};
-use kent_regions::{Kind, Order, Pace, Prefix, Rare, Region, RegionNumber, Revision};
+use kent_regions::{Kind, Order, Pace, Past, Prefix, Rare, Region, RegionNumber, Revision};
 
 use super::{
     bound::CounterKind,
@@ -39,7 +39,7 @@ fn backup(counter: &Counter) -> Backup {
     };
     let region = Region {
         number: RegionNumber(0),
-        name: "mixed".to_owned(),
+        name: "mixed".into(),
         prefix: Prefix::new(1, 4),
         zone: 40,
         suffix: 20,
@@ -48,15 +48,13 @@ fn backup(counter: &Counter) -> Backup {
         parent: None,
         issued: Rare::default(),
         since: Revision(1),
-        key_number: RegionNumber(1),
-        history: Rare::default(),
+        past: Past { key_number: Some(RegionNumber(1)), ..Past::default() }.into(),
         order: Order::Scrambled,
         pace: Pace::for_bits(20),
         sealed: false,
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
-        first_name: Rare::default(),
     };
     let records = vec![
         (keys::counter("default", 0), stored::encode_counter(counter)),
@@ -257,7 +255,7 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     let facts = stored::decode_space(&records.last().expect("the space's").1).expect("facts");
     let of_all_kinds = regions_of_all_kinds();
     for ((source, space, region, ..), number) in of_all_kinds.iter().zip(1..) {
-        let name = source.split([':', '@']).nth(1).expect("a name").to_owned();
+        let name = source.split([':', '@']).nth(1).expect("a name").into();
         records.push((keys::region(space, number), stored::encode_region(&Region { name, ..region.clone() })));
         records.push((keys::counter(space, number), stored::encode_counter(&counter)));
     }

@@ -154,7 +154,7 @@ impl State {
                 number: region.number.0,
                 revision: self.table.revision().0,
                 suffixes: match region.order {
-                    Order::Scrambled => Suffixes::Scrambled(self.scramble_key.of_region(region.key_number.0)),
+                    Order::Scrambled => Suffixes::Scrambled(self.scramble_key.of_region(region.key_number().0)),
                     Order::Sequential | Order::External => Suffixes::Counted(region.policy.stride),
                 },
             },

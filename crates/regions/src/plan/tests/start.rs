@@ -20,7 +20,7 @@ fn ok_the_all_zero_subregion_of_a_scrambled_region_is_scrambled() {
     assert_eq!((x.order, *x.issued, y.order), (Order::Scrambled, Count::Below(8), Order::Sequential));
     // `x` continues the numbers of `s`, so it keeps the order key of `s`.
     let s = table.named("s").expect("it").number;
-    assert_eq!((x.key_number, y.key_number), (s, y.number));
+    assert_eq!((x.key_number(), y.key_number()), (s, y.number));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl EditKind {
     pub(super) fn edit(self, table: &Table) -> Option<Edit> {
         let first = table.get(RegionNumber(FIRST));
         let name = match (self, first) {
-            (_, Some(first)) => first.name.clone(),
+            (_, Some(first)) => first.name.to_string(),
             // The first region may have been deleted.
             (Self::Create, None) => String::new(),
             (_, None) => return None,

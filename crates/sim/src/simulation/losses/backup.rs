@@ -149,7 +149,8 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
 fn record_strict(run: &Run, skips: &[Skip], lost: &Tables) {
     let Some((_, table)) = lost.iter().find(|(space, _)| space == STRICT_SPACE) else { return };
     for region in STRICT.iter().filter_map(|name| table.named(name).ok()) {
-        let source = kent_ids::Source::Region { name: region.name.clone(), space: STRICT_SPACE.to_owned() }.to_string();
+        let source =
+            kent_ids::Source::Region { name: region.name.to_string(), space: STRICT_SPACE.to_owned() }.to_string();
         match skips.iter().find(|skip| skip.source == source).map(|skip| (skip.from.get(), skip.to)) {
             Some((Some(from), to)) => {
                 run.with_ledger(|ledger| ledger.skip(region.number, from, to.and_then(Count::get)));
@@ -278,7 +279,7 @@ impl Pair<'_> {
             return None;
         }
         let next = if self.lost.delegated { 0 } else { run.floor(self.space, self.bits, self.lost)? };
-        let source = kent_ids::Source::Region { name: self.backup.name.clone(), space: self.space.to_owned() };
+        let source = kent_ids::Source::Region { name: self.backup.name.to_string(), space: self.space.to_owned() };
         let region = (self.origin.clone(), self.backup.number.0);
         Some(Floor { source: source.to_string(), region, next, capacity: 1 << self.backup.suffix })
     }

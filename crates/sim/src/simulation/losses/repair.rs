@@ -100,7 +100,7 @@ impl Repair<'_> {
         let (run, space, name) = (self.run, self.space, name_of(self.space, &was.name));
         if was.name != now.name {
             let request_id = self.id(was, "rename");
-            let (name, region_id) = (name_of(space, &now.name), was.name.clone());
+            let (name, region_id) = (name_of(space, &now.name), was.name.to_string());
             let rename = RenameRegionRequest { name, region_id, request_id: request_id.clone(), ..Default::default() };
             if !self.send_until_answered(request_id, EditKind::Rename(rename)).await {
                 return false;
@@ -199,7 +199,7 @@ impl Repair<'_> {
         let request_id = self.id(was, "create");
         let create = CreateRegionRequest {
             parent: format!("spaces/{space}"),
-            region_id: was.name.clone(),
+            region_id: was.name.to_string(),
             suffix_bits: Some(if is_open { was.suffix.into() } else { u32::from(self.bits - was.prefix.len()) }),
             prefix: Some(was.prefix.to_string()),
             order: order.into(),
