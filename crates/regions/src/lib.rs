@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod attributes;
+mod by_number;
 mod change;
 mod chart;
 mod classify;
@@ -45,6 +46,7 @@ mod tally;
 mod undo;
 
 pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, PolicyPatch, Texts};
+pub use by_number::ByNumber;
 pub use change::Change;
 pub use chart::Chart;
 pub use classify::{Classification, Status};

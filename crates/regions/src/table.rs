@@ -1,6 +1,6 @@
 //! The prefix table of one space: its regions by name, by number and by prefix.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
 use core::ops::Bound::{self, Excluded, Unbounded};
 
@@ -9,6 +9,7 @@ use thiserror::Error;
 use kent_ids::ClusterKey;
 
 use crate::{
+    by_number::ByNumber,
     chart::Charted,
     count::Count,
     free::FreeBlocks,
@@ -31,10 +32,8 @@ pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// Pointers to regions make copies of the table cheap. They also save memory: the nodes of a `BTreeMap` that grows
-    /// only at its end stay half empty, and an unused entry for a pointer is smaller than one for a region. `by_prefix`
-    /// has pointers to the same regions.
-    regions: BTreeMap<RegionNumber, Arc<Region>>,
+    /// Pointers to regions make copies of the table cheap. `by_prefix` has pointers to the same regions.
+    regions: ByNumber<Arc<Region>>,
     names: Names,
     by_prefix: Ordered,
     free: FreeBlocks,
@@ -83,7 +82,7 @@ impl Table {
     }
 
     pub(crate) fn empty(bits: u8, revision: Revision, next_number: RegionNumber) -> Self {
-        let (regions, names, by_prefix) = (BTreeMap::new(), Names::default(), Ordered::default());
+        let (regions, names, by_prefix) = (ByNumber::default(), Names::default(), Ordered::default());
         Self {
             bits,
             revision,
@@ -99,7 +98,7 @@ impl Table {
     }
 
     /// Returns an empty table with regions, in the order of their prefixes and by number, but without their names.
-    pub(crate) fn with(self, listed: &[Arc<Region>], regions: BTreeMap<RegionNumber, Arc<Region>>) -> Self {
+    pub(crate) fn with(self, listed: &[Arc<Region>], regions: ByNumber<Arc<Region>>) -> Self {
         let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
         let by_prefix = listed.iter().cloned().collect();
         Self { regions, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
@@ -118,7 +117,7 @@ impl Table {
 
     /// Returns the region with this name. In a damaged table, there may be several.
     fn all_named(&self, name: &str) -> impl Iterator<Item = &Arc<Region>> {
-        let candidates = self.names.candidates(name).filter_map(|number| self.regions.get(&number));
+        let candidates = self.names.candidates(name).filter_map(|number| self.regions.get(number));
         candidates.filter(move |region| region.name == name)
     }
 
@@ -171,7 +170,7 @@ impl Table {
 
     /// Like [`get`](Self::get), but returns a shared pointer that the caller can keep.
     pub fn get_shared(&self, number: RegionNumber) -> Option<&Arc<Region>> {
-        self.regions.get(&number)
+        self.regions.get(number)
     }
 
     /// Returns the region with this name.
@@ -306,7 +305,7 @@ impl Table {
     /// Sets how many suffixes of a region are issued or reserved. This is not an edit, so the revision stays the same.
     /// Does nothing for a closed region, whose counter continues in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
-        if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
+        if let Some(region) = self.regions.get_mut(number).filter(|region| region.kind != Kind::Closed) {
             let before = Tally::in_table(region);
             // Without this second pointer, the region can be changed in place, unless it is used elsewhere.
             self.by_prefix.remove(region.prefix);
@@ -387,7 +386,7 @@ impl Table {
     }
 
     fn remove(&mut self, number: RegionNumber) {
-        if let Some(region) = self.regions.remove(&number) {
+        if let Some(region) = self.regions.remove(number) {
             self.names.remove(&region);
             self.by_prefix.remove(region.prefix);
             self.tallies.remove(region.prefix, Tally::in_table(&region));

@@ -102,7 +102,9 @@ impl Directory {
         if image.store != self.store.store_id().to_bytes() {
             return Err(Unused::OtherStore);
         }
-        let state = State::of_image(&image, regions, (facts.scramble_key, facts.text_form))?;
+        let state = State::of_image(&image, &regions, (facts.scramble_key, facts.text_form))?;
+        // The table changes a region in place only if there are no other pointers to it.
+        drop(regions);
         let space = self.space_of(key, state)?;
         let editing = space.editing.lock().await;
         let made = match image.revision == facts.revision {

@@ -2,6 +2,7 @@
 
 mod facts;
 mod listing;
+mod versions;
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
 
 pub(crate) use self::facts::RegionFacts;
-use self::listing::RecentEdits;
+use self::{listing::RecentEdits, versions::RegionVersions};
 use crate::{
     host::threads::Threads,
     issuing::cell::Cell,
@@ -63,7 +64,7 @@ const CELLS_PER_LOCK: usize = 256;
 pub struct State {
     table: Table,
     version: Version,
-    region_versions: BTreeMap<RegionNumber, Version>,
+    region_versions: RegionVersions,
     /// The versions of the counters in `table`: an older counter never replaces a newer one.
     counter_versions: BTreeMap<RegionNumber, Version>,
     last_edit: EditId,
@@ -173,11 +174,11 @@ impl Space {
         for change in &plan.changes {
             let number = change.number;
             if change.after.is_none() {
-                state.region_versions.remove(&number);
+                state.region_versions.remove(number);
                 state.counter_versions.remove(&number);
                 continue;
             }
-            state.region_versions.insert(number, version);
+            state.region_versions.set(number, version);
             let is_moved = plan.counter_move.is_some_and(|moved| moved.to == number);
             if change.before.is_none() || is_moved || plan.declared.is_some_and(|(declared, _)| declared == number) {
                 state.counter_versions.insert(number, version);
@@ -347,7 +348,7 @@ impl State {
         last_edit: EditId,
         (scramble_key, text_form): (ClusterKey, TextForm),
     ) -> Self {
-        let (region_versions, counter_versions) = (BTreeMap::new(), BTreeMap::new());
+        let (region_versions, counter_versions) = (RegionVersions::default(), BTreeMap::new());
         table.set_scramble_key(scramble_key);
         let recent = RecentEdits::default();
         Self { table, version, region_versions, counter_versions, last_edit, recent, scramble_key, text_form }
@@ -389,7 +390,7 @@ impl State {
         Ok(Self {
             table,
             version: space.version,
-            region_versions: region_versions.into_iter().collect(),
+            region_versions,
             counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
             last_edit: facts.last_edit,
             recent: RecentEdits::default(),
@@ -402,19 +403,16 @@ impl State {
     /// space's record.
     pub(super) fn of_image(
         image: &ImageFacts,
-        regions: Vec<ImageRegion>,
+        regions: &[ImageRegion],
         constants: (ClusterKey, TextForm),
     ) -> Result<Self, Damage> {
         let threads = Threads { items: regions.len() };
-        let mut region_versions: Vec<_> =
-            regions.iter().map(|item| (item.region.number, Version::new(item.version))).collect();
-        let regions = regions.into_iter().map(|item| item.region).collect();
         let (region_versions, table) = threads.join(
+            || regions.iter().map(|item| (item.region.number, Version::new(item.version))).collect(),
             || {
-                region_versions.sort_unstable_by_key(|(number, _)| *number);
-                region_versions.into_iter().collect()
+                let regions = regions.iter().map(|item| item.region.clone()).collect();
+                Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions)
             },
-            || Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions),
         );
         let fresh = Self::fresh(table?, Version::new(image.version), image.edit, constants);
         Ok(Self { region_versions, ..fresh })
@@ -434,7 +432,7 @@ impl State {
     }
 
     fn region_version(&self, number: RegionNumber) -> Version {
-        self.region_versions.get(&number).copied().unwrap_or(Version::ABSENT)
+        self.region_versions.get(number)
     }
 }
 
@@ -485,13 +483,13 @@ async fn read_regions(
     store: &dyn Store,
     space: &str,
     counters: &BTreeMap<RegionNumber, ReadCounter>,
-) -> Result<(Vec<Arc<Region>>, Vec<(RegionNumber, Version)>), StoreFailure> {
-    let (mut regions, mut versions) = (Vec::new(), Vec::new());
+) -> Result<(Vec<Arc<Region>>, RegionVersions), StoreFailure> {
+    let (mut regions, mut versions) = (Vec::new(), RegionVersions::default());
     let mut pages = store.pages(&keys::regions(space)).await?;
     while let Some(page) = pages.next().await? {
         for (key, versioned) in page {
             let region = read_region(&key, &versioned, counters)?;
-            versions.push((region.number, versioned.version));
+            versions.set(region.number, versioned.version);
             regions.push(Arc::new(region));
         }
     }
