@@ -39,6 +39,9 @@ const PAUSE_FACTOR: u32 = 100;
 /// The time for images after the daemon was told to stop. The store is closed afterwards.
 const LAST: Duration = Duration::from_secs(2);
 
+/// The number of edits that a start applies in about a second.
+const BEHIND_MAX: u64 = 8192;
+
 /// The number of parts of an image that are decoded at a time, half of them on another thread.
 const PARTS_AT_ONCE: usize = 256;
 
@@ -220,12 +223,12 @@ impl Imaging {
         }
     }
 
-    /// Whether applying the edits since the image would take a start half as long as reading the records.
+    /// Whether a start would have to apply too many edits to the table of the image.
     fn is_due(&self, space: &Space) -> bool {
         let (regions, revision) = space.read(|table| (table.len(), table.revision().0));
         let behind = space.imaged().map(|imaged| revision.saturating_sub(imaged.0));
-        let most = (regions / REGIONS_PER_STEP / 2) as u64; // OK because a length in memory fits 64 bits
-        regions >= self.images.records_min() && behind.is_none_or(|behind| behind > most.min(self.history_keep / 2))
+        let most = behind_max(regions, self.history_keep);
+        regions >= self.images.records_min() && behind.is_none_or(|behind| behind > most)
     }
 
     async fn write(&self, space: Arc<Space>, deadline: Deadline) {
@@ -250,6 +253,13 @@ impl Imaging {
             }
         }
     }
+}
+
+/// Returns how many edits an image may be behind. To apply them takes a start at most half as long as to read the records,
+/// and at most about a second. They are all in the history.
+fn behind_max(regions: usize, history_keep: u64) -> u64 {
+    let half = (regions / REGIONS_PER_STEP / 2) as u64; // OK because a length in memory fits 64 bits
+    half.min(BEHIND_MAX).min(history_keep / 2)
 }
 
 #[cfg(test)]
@@ -349,6 +359,18 @@ mod tests {
 
     fn change(name: &str, patch: Patch) -> Edit {
         Edit::Update { name: name.to_owned(), patch }
+    }
+
+    #[test]
+    fn ok_an_image_may_be_behind_by_few_edits() {
+        for (regions, history_keep, most) in [
+            (1_000, 100_000, 7),
+            (1_000_000, 100_000, 7812),
+            (10_000_000, 100_000, BEHIND_MAX),
+            (1_000_000, 1_000, 500),
+        ] {
+            assert_eq!(behind_max(regions, history_keep), most);
+        }
     }
 
     #[tokio::test]
