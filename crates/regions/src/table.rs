@@ -483,7 +483,7 @@ mod tests {
                 assert_eq!(restored.tallies.at(under), grown.tallies.at(under), "{under}");
             }
         }
-        assert!(restored.tallies.at(Prefix::new(0, 3)).is_some(), "the tallies are divided");
+        assert!(restored.tallies.at(Prefix::new(0, 2)).is_some(), "the tallies are divided");
     }
 
     /// A simple hash that depends on the order of the bytes.

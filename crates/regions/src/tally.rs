@@ -1,7 +1,7 @@
 //! Sums over the regions below each prefix, which the table keeps up to date for maps.
 //!
 //! The sums are stored in a binary trie over prefixes. A node is divided when more than [`LEAF_MAX`] regions are below
-//! it, so a million regions need about sixty thousand nodes. A change to a region changes the sums on one path: at most
+//! it, so a million regions need about thirty thousand nodes. A change to a region changes the sums on one path: at most
 //! 129 nodes.
 
 use alloc::{boxed::Box, sync::Arc};
@@ -145,7 +145,7 @@ struct Node {
 
 /// A node with more regions than this limit is divided. When it has fewer than half of this number, its halves are
 /// dropped.
-const LEAF_MAX: u32 = 32;
+const LEAF_MAX: u32 = 64;
 
 impl Tallies {
     /// Returns the tallies of all regions of a table, in the order of their prefixes.
