@@ -13,8 +13,8 @@ use crate::region::{Region, RegionNumber};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(BTreeSet<Entry>);
 
-/// The hash of a name, and the number of the region. In a million names, about a hundred have the same hash as another.
-/// Packed, because an aligned number would enlarge an entry from 12 to 16 bytes.
+/// The hash of a name, and the number of the region. In a million names, about a hundred pairs have the same
+/// hash. Packed, because an aligned number would enlarge an entry from 12 to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(Rust, packed)]
 struct Entry {

@@ -1,7 +1,7 @@
 //! The regions of a table in the order of their prefixes, outer before inner.
 //!
-//! The set holds only pointers, because the regions already hold their prefixes. A map from prefixes takes four times the
-//! memory, but a search in this set reads a region at each step.
+//! The set holds only pointers, because the regions already hold their prefixes. A map from prefixes takes three times
+//! the memory, but a search in this set reads a region at each step.
 
 use alloc::{collections::BTreeSet, sync::Arc};
 use core::{

@@ -148,7 +148,7 @@ fn subregion(
 /// Returns a new region's suffix width, and checks that it fits the bits below the region's prefix.
 fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
     let Some(suffix) = new_region.suffix else {
-        return Err(Refusal::SuffixMissing { name: new_region.name.to_string() });
+        return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
     };
     check_suffix(table, &new_region.name, region.prefix.len() + by, suffix)?;
     Ok(suffix)
@@ -217,7 +217,7 @@ impl<'t> Extensions<'t> {
             None => self.lowest_free()?,
         };
         if let Some(first) = self.assigned.get(&extension) {
-            let (first, second) = ((*first).to_string(), new_region.name.to_string());
+            let (first, second) = ((*first).to_string(), new_region.name.clone());
             return Err(Refusal::ExtensionTwice { extension, first, second });
         }
         if let Some(holder) = self.holder(extension) {
