@@ -83,11 +83,6 @@ impl Prefix {
         Self { left, len }
     }
 
-    /// Returns the bits, aligned to the left and followed by zeros.
-    const fn left(self) -> u128 {
-        self.left
-    }
-
     /// Returns the number of bits, 0 to 128.
     #[expect(clippy::len_without_is_empty, reason = "the length of a prefix is a number of bits")]
     pub const fn len(self) -> u8 {
@@ -96,13 +91,13 @@ impl Prefix {
 
     /// Returns the bits, as the low bits of a number.
     pub const fn value(self) -> u128 {
-        if self.len == 0 { 0 } else { self.left() >> (128 - self.len as u32) }
+        if self.len == 0 { 0 } else { self.left >> (128 - self.len as u32) }
     }
 
     /// Returns the first n-bit identifier that has this prefix: the prefix, then zeros. `bits` must be at least the
     /// prefix's length.
     pub const fn base(self, bits: u8) -> u128 {
-        if bits == 0 { 0 } else { self.left() >> (128 - bits as u32) }
+        if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
     }
 
     /// Returns the last n-bit identifier that has this prefix: the prefix, then ones. `bits` must be at least the
@@ -113,9 +108,9 @@ impl Prefix {
 
     /// Returns this prefix followed by another.
     pub const fn join(self, more: Self) -> Self {
-        let right = if self.len >= 128 { 0 } else { more.left() >> self.len };
+        let right = if self.len >= 128 { 0 } else { more.left >> self.len };
         let len = self.len.saturating_add(more.len);
-        Self::aligned(self.left() | right, if len > Self::MAX_LEN { Self::MAX_LEN } else { len })
+        Self::aligned(self.left | right, if len > Self::MAX_LEN { Self::MAX_LEN } else { len })
     }
 
     /// Returns this prefix followed by `count` zeros.
@@ -125,17 +120,17 @@ impl Prefix {
 
     /// Returns the bits after the first `len`.
     pub const fn rest(self, len: u8) -> Self {
-        if len >= self.len { Self::EMPTY } else { Self::aligned(self.left() << len, self.len - len) }
+        if len >= self.len { Self::EMPTY } else { Self::aligned(self.left << len, self.len - len) }
     }
 
     /// Returns the first `len` bits.
     pub(crate) const fn first(self, len: u8) -> Self {
-        if len >= self.len { self } else { Self::aligned(self.left() & high(len), len) }
+        if len >= self.len { self } else { Self::aligned(self.left & high(len), len) }
     }
 
     /// Returns the bit after the first `len`: 0 or 1. `len` must be less than 128.
     pub(crate) const fn bit(self, len: u8) -> usize {
-        (self.left() >> (127 - len as u32) & 1) as usize // OK because a bit fits
+        (self.left >> (127 - len as u32) & 1) as usize // OK because a bit fits
     }
 
     /// Returns this prefix followed by a 0 or, if `is_upper`, by a 1.
@@ -147,18 +142,18 @@ impl Prefix {
     pub(crate) const fn sibling(self) -> Option<Self> {
         match self.len {
             0 => None,
-            len => Some(Self::aligned(self.left() ^ 1 << (128 - len as u32), len)),
+            len => Some(Self::aligned(self.left ^ 1 << (128 - len as u32), len)),
         }
     }
 
     /// Returns the last of all prefixes that begin with this one.
     pub(crate) const fn last_inside(self) -> Self {
-        Self::aligned(self.left() | !high(self.len), Self::MAX_LEN)
+        Self::aligned(self.left | !high(self.len), Self::MAX_LEN)
     }
 
     /// Returns whether this prefix begins with `outer` (every prefix begins with itself).
     pub const fn starts_with(self, outer: Self) -> bool {
-        self.len >= outer.len && (self.left() ^ outer.left()) & high(outer.len) == 0
+        self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
     }
 
     /// Returns whether one of the two prefixes begins with the other, so that their intervals overlap.
@@ -168,13 +163,13 @@ impl Prefix {
 
     /// Returns whether all bits are zero.
     pub const fn is_zero(self) -> bool {
-        self.left() == 0
+        self.left == 0
     }
 
     /// Returns whether the n-bit identifier has this prefix.
     pub const fn holds(self, id: u128, bits: u8) -> bool {
         let left = if bits == 0 { 0 } else { id << (128 - bits as u32) };
-        (left ^ self.left()) & high(self.len) == 0
+        (left ^ self.left) & high(self.len) == 0
     }
 }
 
@@ -185,7 +180,7 @@ const fn high(len: u8) -> u128 {
 
 impl Ord for Prefix {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.left(), self.len).cmp(&(other.left(), other.len))
+        (self.left, self.len).cmp(&(other.left, other.len))
     }
 }
 
@@ -201,7 +196,7 @@ impl fmt::Display for Prefix {
         if f.alternate() && self.len == 0 {
             return f.write_str("(none)");
         }
-        (0..self.len).try_for_each(|at| f.write_str(if self.left() >> (127 - at) & 1 == 1 { "1" } else { "0" }))
+        (0..self.len).try_for_each(|at| f.write_str(if self.left >> (127 - at) & 1 == 1 { "1" } else { "0" }))
     }
 }
 

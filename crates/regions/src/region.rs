@@ -60,13 +60,13 @@ impl Usual for Count {
     const USUAL: &'static Self = &Self::ZERO;
 }
 
-/// What a region keeps from its past. Most regions have never been renamed, split or closed.
+/// What a region keeps from its past. Most regions keep nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Past {
     /// The name with which it was created; `None` if it still has that name.
     pub first_name: Option<Name>,
-    /// The closed region whose numbers it continues, if any. The key of its scrambled order is derived from the number
-    /// of that region, otherwise from its own number.
+    /// The number from which the key of its scrambled order is derived; `None` if that is its own number. It is that of
+    /// the closed region whose numbers it continues, or its former number if an undo created it again.
     pub key_number: Option<RegionNumber>,
     /// Its former prefixes, oldest first.
     pub prefixes: Vec<FormerPrefix>,
@@ -101,7 +101,7 @@ pub struct Region {
     pub issued: Rare<Count>,
     /// The revision in which it got its current prefix.
     pub since: Revision,
-    /// Its first name, former prefixes and the like.
+    /// Its first name, the number of its order key, and its former prefixes.
     pub past: Rare<Past>,
     /// The order in which its suffixes are issued.
     pub order: Order,
@@ -124,8 +124,7 @@ impl Region {
         self.past.first_name.as_ref().unwrap_or(&self.name)
     }
 
-    /// Returns the number from which the key of the region's scrambled order is derived: its own number, or that of the
-    /// closed region whose numbers it continues.
+    /// Returns the number from which the key of the region's scrambled order is derived.
     pub fn key_number(&self) -> RegionNumber {
         self.past.key_number.unwrap_or(self.number)
     }
