@@ -12,8 +12,8 @@ use std::{
 };
 
 use kent_proto::stored::{self, ImageFacts, ImageRegion, Malformed, SpaceFacts};
-use kent_regions::{Damage, Join, Table};
-use kent_store::{Images, Versioned};
+use kent_regions::{Damage, Join, Region, Table};
+use kent_store::{Images, Version, Versioned};
 use thiserror::Error;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use super::{
     directory::Directory,
     follow::{Counters, REGIONS_PER_STEP},
     history,
-    space::{Space, State, read_counters},
+    space::{RegionVersions, Space, State, read_counters},
 };
 use crate::{
     host::{clock::Clock, tasks::Tasks, threads::Threads},
@@ -100,14 +100,12 @@ impl Directory {
         key: &str,
         (facts, record): (&SpaceFacts, &Versioned),
     ) -> Result<bool, Unused> {
-        let Some((image, regions)) = read(images, key)? else { return Ok(false) };
+        let Some((image, regions, versions)) = read(images, key)? else { return Ok(false) };
         // Another store may have the same history, with other versions: the store that this one was restored from.
         if image.store != self.store.store_id().to_bytes() {
             return Err(Unused::OtherStore);
         }
-        let state = State::of_image(&image, &regions, (facts.scramble_key, facts.text_form))?;
-        // The table changes a region in place only if there are no other pointers to it.
-        drop(regions);
+        let state = State::of_image(&image, regions, versions, (facts.scramble_key, facts.text_form))?;
         let space = self.space_of(key, state)?;
         let editing = space.editing.lock().await;
         let made = match image.revision == facts.revision {
@@ -132,12 +130,16 @@ impl Directory {
     }
 }
 
+/// The facts of an image, its regions, and the versions of their records.
+type Image = (ImageFacts, Vec<Arc<Region>>, RegionVersions);
+
 /// Reads an image, if it exists.
-fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageRegion>)>, Unused> {
+fn read(images: &dyn Images, key: &str) -> Result<Option<Image>, Unused> {
     let Some(mut parts) = images.open(key)? else { return Ok(None) };
     let image = stored::decode_image_head(&parts.next().ok_or(Unused::Incomplete)??)?;
     // OK because the number is bounded; the list grows if there are more.
     let mut regions = Vec::with_capacity(image.regions.min(1 << 24) as usize);
+    let mut versions = RegionVersions::default();
     let threads = Threads { items: regions.capacity() };
     loop {
         let read = parts.by_ref().take(PARTS_AT_ONCE).collect::<Result<Vec<_>, _>>()?;
@@ -146,11 +148,13 @@ fn read(images: &dyn Images, key: &str) -> Result<Option<(ImageFacts, Vec<ImageR
         }
         let (one, other) = read.split_at(read.len() / 2);
         let (one, other) = threads.join(|| decoded(one), || decoded(other));
-        regions.extend(one?);
-        regions.extend(other?);
+        for ImageRegion { region, version } in one?.into_iter().chain(other?) {
+            versions.set(region.number, Version::new(version));
+            regions.push(region);
+        }
     }
     let is_complete = u64::try_from(regions.len()) == Ok(image.regions);
-    if is_complete { Ok(Some((image, regions))) } else { Err(Unused::Incomplete) }
+    if is_complete { Ok(Some((image, regions, versions))) } else { Err(Unused::Incomplete) }
 }
 
 fn decoded(parts: &[Vec<u8>]) -> Result<Vec<ImageRegion>, Malformed> {

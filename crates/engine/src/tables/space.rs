@@ -16,16 +16,17 @@ use kent_ids::ClusterKey;
 use kent_issue::{Chunk, Stored};
 use kent_proto::{
     model::{Usage, inner_space},
-    stored::{self, EditId, ImageFacts, ImageRegion, Malformed, SpaceFacts, TextForm},
+    stored::{self, EditId, ImageFacts, Malformed, SpaceFacts, TextForm},
 };
 use kent_regions::{
-    ChunkPolicy, Count, Damage, Index, Join, Kind, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
+    ChunkPolicy, Count, Damage, Index, Kind, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
 };
 use kent_store::{Store, Version, Versioned};
 use tokio::sync::watch;
 
 pub(crate) use self::facts::RegionFacts;
-use self::{listing::RecentEdits, versions::RegionVersions};
+use self::listing::RecentEdits;
+pub(super) use self::versions::RegionVersions;
 use crate::{
     host::threads::Threads,
     issuing::cell::Cell,
@@ -403,18 +404,13 @@ impl State {
     /// space's record.
     pub(super) fn of_image(
         image: &ImageFacts,
-        regions: &[ImageRegion],
+        regions: Vec<Arc<Region>>,
+        region_versions: RegionVersions,
         constants: (ClusterKey, TextForm),
     ) -> Result<Self, Damage> {
         let threads = Threads { items: regions.len() };
-        let (region_versions, table) = threads.join(
-            || regions.iter().map(|item| (item.region.number, Version::new(item.version))).collect(),
-            || {
-                let regions = regions.iter().map(|item| item.region.clone()).collect();
-                Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions)
-            },
-        );
-        let fresh = Self::fresh(table?, Version::new(image.version), image.edit, constants);
+        let table = Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions)?;
+        let fresh = Self::fresh(table, Version::new(image.version), image.edit, constants);
         Ok(Self { region_versions, ..fresh })
     }
 

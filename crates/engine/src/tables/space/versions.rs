@@ -7,30 +7,22 @@ use kent_store::Version;
 
 /// The version of each region's record.
 #[derive(Debug, Default)]
-pub(super) struct RegionVersions(ByNumber<NonZeroU64>);
+pub(in crate::tables) struct RegionVersions(ByNumber<NonZeroU64>);
 
 impl RegionVersions {
     /// Returns the version of a region's record. It is [`Version::ABSENT`] if there is no such region.
-    pub(super) fn get(&self, number: RegionNumber) -> Version {
+    pub(in crate::tables) fn get(&self, number: RegionNumber) -> Version {
         self.0.get(number).map_or(Version::ABSENT, |version| Version::new(version.get()))
     }
 
-    pub(super) fn set(&mut self, number: RegionNumber, version: Version) {
+    pub(in crate::tables) fn set(&mut self, number: RegionNumber, version: Version) {
         match NonZeroU64::new(version.get()) {
             Some(version) => self.0.insert(number, version),
             None => self.0.remove(number),
         };
     }
 
-    pub(super) fn remove(&mut self, number: RegionNumber) {
+    pub(in crate::tables) fn remove(&mut self, number: RegionNumber) {
         self.0.remove(number);
-    }
-}
-
-impl FromIterator<(RegionNumber, Version)> for RegionVersions {
-    fn from_iter<I: IntoIterator<Item = (RegionNumber, Version)>>(versions: I) -> Self {
-        let mut all = Self::default();
-        versions.into_iter().for_each(|(number, version)| all.set(number, version));
-        all
     }
 }
