@@ -9,7 +9,7 @@ use bytes::Bytes;
 use kent_ids::{ClockSeq, ClusterKey, Node, SlotEpoch, Stride, UnixSeconds};
 use kent_issue::{HolderId, SlotRecord};
 use kent_regions::{
-    AutoExpand, Change, ChunkPolicy, Count, FormerPrefix, Kind, Order, Pace, Past, Policy, Prefix, Region,
+    AutoExpand, Change, ChunkPolicy, Count, Extras, FormerPrefix, Kind, Order, Pace, Past, Policy, Prefix, Region,
     RegionNumber, Revision, Texts,
 };
 use prost::Message;
@@ -200,8 +200,8 @@ fn region_record(region: &Region) -> records::RegionRecord {
         to_revision: former.to.0,
         reserved: count_bytes(former.issued),
     };
-    let (step, offset) = stride_fields(region.policy.stride);
-    let (min_chunk, max_chunk, strict) = match region.policy.chunk {
+    let (step, offset) = stride_fields(region.policy().stride);
+    let (min_chunk, max_chunk, strict) = match region.policy().chunk {
         ChunkPolicy::Adaptive => (0, 0, false),
         ChunkPolicy::Within { min, max } => (min, max, false),
         ChunkPolicy::Strict => (0, 0, true),
@@ -218,25 +218,25 @@ fn region_record(region: &Region) -> records::RegionRecord {
         suffix_bits: region.suffix.into(),
         kind: kind_field(region.kind).into(),
         subregion_bits: region.sub_bits.into(),
-        parent: region.parent.map(|parent| parent.0),
-        former_prefixes: region.past.prefixes.iter().map(former).collect(),
+        parent: region.parent().map(|parent| parent.0),
+        former_prefixes: region.past().prefixes.iter().map(former).collect(),
         prefix_since: region.since.0,
         order: order_field(region.order).into(),
         sealed: region.sealed,
         delegated: region.delegated,
-        auto_expand: region.policy.auto_expand.map(auto_expand),
-        cap: region.policy.cap.map(count_bytes),
+        auto_expand: region.policy().auto_expand.map(auto_expand),
+        cap: region.policy().cap.map(count_bytes),
         min_chunk,
         max_chunk,
         strict,
         step,
         offset,
-        owner: region.texts.owner.clone(),
-        description: region.texts.description.clone(),
-        labels: region.texts.labels.clone(),
+        owner: region.texts().owner.clone(),
+        description: region.texts().description.clone(),
+        labels: region.texts().labels.clone(),
         pace: region.pace.get(),
         key_number: region.key_number().0,
-        first_name: region.past.first_name.as_deref().unwrap_or_default().to_owned(),
+        first_name: region.past().first_name.as_deref().unwrap_or_default().to_owned(),
     }
 }
 
@@ -298,6 +298,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         },
         prefixes: record.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?,
     };
+    let texts = Texts { owner: record.owner, description: record.description, labels: record.labels };
     Ok(Region {
         number,
         name: record.name.into(),
@@ -306,16 +307,14 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         suffix: narrow(record.suffix_bits)?,
         kind: kind_from(record.kind)?,
         sub_bits: narrow(record.subregion_bits)?,
-        parent: record.parent.map(RegionNumber),
+        parent: record.parent.map(RegionNumber).into(),
         issued: issued.into(),
         since: Revision(record.prefix_since),
-        past: past.into(),
         order: order_from(record.order)?,
         pace: pace_from(record.pace)?,
         sealed: record.sealed,
         delegated: record.delegated,
-        policy: policy.into(),
-        texts: Texts { owner: record.owner, description: record.description, labels: record.labels }.into(),
+        extras: Extras { past: past.into(), policy: policy.into(), texts: texts.into() }.into(),
     })
 }
 
@@ -551,6 +550,13 @@ mod tests {
     }
 
     fn region() -> Region {
+        let former = FormerPrefix {
+            prefix: "101101".parse().expect("a prefix"),
+            from: Revision(1),
+            to: Revision(8),
+            issued: Count::Below(2),
+        };
+        let past = Past { first_name: None, key_number: Some(RegionNumber(3)), prefixes: vec![former] };
         Region {
             number: RegionNumber(4),
             name: "r1".into(),
@@ -559,26 +565,14 @@ mod tests {
             suffix: 50,
             kind: Kind::Open,
             sub_bits: 0,
-            parent: Some(RegionNumber(2)),
+            parent: Some(RegionNumber(2)).into(),
             issued: Count::Below(3).into(),
             since: Revision(9),
-            past: Past {
-                first_name: None,
-                key_number: Some(RegionNumber(3)),
-                prefixes: vec![FormerPrefix {
-                    prefix: "101101".parse().expect("a prefix"),
-                    from: Revision(1),
-                    to: Revision(8),
-                    issued: Count::Below(2),
-                }],
-            }
-            .into(),
             order: Order::Sequential,
             pace: Pace::for_bits(50),
             sealed: false,
             delegated: false,
-            policy: kent_regions::Rare::default(),
-            texts: kent_regions::Rare::default(),
+            extras: Extras { past: past.into(), ..Extras::default() }.into(),
         }
     }
 
@@ -641,20 +635,17 @@ mod tests {
         let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix: 60 });
         let cap = Some(Count::Below(1 << 100));
         let stride = Stride::new(u16::MAX, 7).expect("a stride");
-        Region {
-            order: Order::Scrambled,
-            past: Past { first_name: Some("before".into()), ..Past::clone(&region().past) }.into(),
-            sealed: true,
-            delegated: true,
+        let texts = Texts {
+            owner: "ops".to_owned(),
+            description: "x".repeat(4000),
+            labels: [("team".to_owned(), "a".to_owned())].into(),
+        };
+        let extras = Extras {
+            past: Past { first_name: Some("before".into()), ..region().past().clone() }.into(),
             policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 }, stride }.into(),
-            texts: Texts {
-                owner: "ops".to_owned(),
-                description: "x".repeat(4000),
-                labels: [("team".to_owned(), "a".to_owned())].into(),
-            }
-            .into(),
-            ..region()
-        }
+            texts: texts.into(),
+        };
+        Region { order: Order::Scrambled, sealed: true, delegated: true, extras: extras.into(), ..region() }
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Change {
     /// Returns whether the edit may [stop grants](crate::Edit::stops_grants). True if the region is sealed, capped or
     /// strict or has a stride after the edit, even if it was so before the edit.
     pub fn may_stop_grants(&self) -> bool {
-        let has_stride = |region: &Region| region.policy.stride != Stride::EVERY;
+        let has_stride = |region: &Region| region.policy().stride != Stride::EVERY;
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks() || has_stride(after))
     }
 

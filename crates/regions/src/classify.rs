@@ -66,7 +66,7 @@ impl Classification<'_> {
     /// Returns whether the region leaves the suffix to another generator.
     pub fn is_of_others(&self) -> bool {
         match (self.status, self.path.last()) {
-            (Status::Member { suffix, .. }, Some(region)) => !region.policy.stride.holds(suffix),
+            (Status::Member { suffix, .. }, Some(region)) => !region.policy().stride.holds(suffix),
             _ => false,
         }
     }
@@ -86,7 +86,7 @@ impl Classification<'_> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;
         };
-        let had_others = !region.past.prefixes.is_empty();
+        let had_others = !region.past().prefixes.is_empty();
         (had_others && region.issued.includes(counter)).then(|| region.prefix_when(counter))
     }
 }
@@ -151,7 +151,7 @@ impl Table {
     /// Returns the counter of a suffix.
     fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
         match region.order {
-            Order::Sequential | Order::External => region.policy.stride.holds(suffix).then_some(suffix),
+            Order::Sequential | Order::External => region.policy().stride.holds(suffix).then_some(suffix),
             Order::Scrambled => self.order_key(region).map(|key| unscramble(&key, suffix)),
         }
     }
@@ -169,7 +169,7 @@ impl Table {
         let mut holders = Vec::new();
         // A region's current prefix begins with each of its former prefixes.
         for region in self.within(prefix) {
-            let former = region.past.prefixes.iter().filter(|former| former.prefix == prefix);
+            let former = region.past().prefixes.iter().filter(|former| former.prefix == prefix);
             holders.extend(former.map(|FormerPrefix { from, to, .. }| (region, *from, Some(*to))));
             if region.prefix == prefix {
                 holders.push((region, region.since, None));

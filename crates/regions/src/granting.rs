@@ -86,32 +86,32 @@ impl Region {
     /// Returns the number of suffixes that may be issued after all automatic expansions: the smaller of the resulting
     /// capacity and the cap.
     pub fn reach(&self) -> Count {
-        let reach = match self.policy.auto_expand {
+        let reach = match self.policy().auto_expand {
             Some(auto) if self.kind != Kind::Closed => {
                 let widest = self.suffix.saturating_add(self.expandable_bits()).min(auto.max_suffix.max(self.suffix));
                 Count::power_of_two(widest)
             }
             _ => self.capacity(),
         };
-        self.policy.cap.map_or(reach, |cap| cap.min(reach))
+        self.policy().cap.map_or(reach, |cap| cap.min(reach))
     }
 
     /// Returns whether the region is strict or has a cap. Such a policy may forbid a chunk that was reserved under
     /// another policy.
     pub fn may_forbid_chunks(&self) -> bool {
-        self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
+        self.policy().cap.is_some() || self.policy().chunk == ChunkPolicy::Strict
     }
 
     /// Returns the number of bits by which the policy expands the region before `count` more suffixes are granted, or
     /// `None` if no expansion is due. If all expansions together could not provide `count` suffixes, none is due,
     /// because the request is refused. A region with a stride uses up [`Stride::span`](kent_ids::Stride::span) suffixes.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
-        let auto = self.policy.auto_expand?;
+        let auto = self.policy().auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
         let capacity = Count::power_of_two(self.suffix).get()?;
-        let needed = self.issued.get()?.checked_add(self.policy.stride.span(count))?;
+        let needed = self.issued.get()?.checked_add(self.policy().stride.span(count))?;
         // A region whose cap is at most its capacity never needs to expand.
-        if by == 0 || self.policy.cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
+        if by == 0 || self.policy().cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
             return None;
         }
         if Count::Below(needed) > self.reach() {
@@ -131,7 +131,7 @@ impl Region {
             return None;
         }
         let left = (self.reach().to_f64() - issued.to_f64()).max(0.0);
-        let rate = rate * f64::from(self.policy.stride.step());
+        let rate = rate * f64::from(self.policy().stride.step());
         if left == 0.0 { Some(0.0) } else { (rate > 0.0).then(|| left / rate) }
     }
 }
@@ -152,6 +152,12 @@ mod tests {
         let plan = table.plan(&create).expect("legal");
         table.apply(&plan).expect("applied");
         table.get(RegionNumber(1)).expect("made").clone()
+    }
+
+    fn ruled(policy: Policy) -> Region {
+        let mut region = region();
+        region.set_policy(policy);
+        region
     }
 
     #[test]
@@ -255,7 +261,7 @@ mod tests {
         let forecast = |auto: Option<(u8, u8)>, cap, issued| {
             let auto_expand = auto.map(|(by_bits, max_suffix)| AutoExpand { at_percent: 80, by_bits, max_suffix });
             let policy = Policy { auto_expand, cap, ..Policy::default() };
-            Region { policy: policy.into(), ..region() }.full_in(issued, 2.0)
+            ruled(policy).full_in(issued, 2.0)
         };
         let below = Count::Below;
         for (auto, cap, issued, expected) in [
@@ -288,7 +294,7 @@ mod tests {
         let auto_expand = Some(AutoExpand { at_percent: 100, by_bits: 1, max_suffix: 8 });
         let with = |auto_expand, issued| {
             let policy = Policy { auto_expand, stride, ..Policy::default() };
-            Region { issued: Count::Below(issued).into(), policy: policy.into(), ..region() }
+            Region { issued: Count::Below(issued).into(), ..ruled(policy) }
         };
         assert_eq!(with(None, 4).full_in(Count::Below(4), 2.0), Some(2.0), "12 suffixes at 6 per second");
         for (issued, count, expected) in [(9, 2, None), (10, 2, Some(1)), (13, 1, Some(1)), (12, 1, None)] {
@@ -302,7 +308,7 @@ mod tests {
             let (at_percent, by_bits, max_suffix) = auto;
             let auto_expand = Some(AutoExpand { at_percent, by_bits, max_suffix });
             let policy = Policy { auto_expand, cap, ..Policy::default() };
-            Region { issued: Count::into(issued), policy: policy.into(), ..region() }.expansion_due(count)
+            Region { issued: Count::into(issued), ..ruled(policy) }.expansion_due(count)
         };
         let below = Count::Below;
         for (issued, count, auto, cap, expected) in [
@@ -343,7 +349,7 @@ mod tests {
             let policy = Policy { auto_expand, ..Policy::default() };
             let due = |issued| {
                 let issued = Count::Below(issued);
-                Region { suffix, issued: issued.into(), policy: policy.into(), ..region() }.expansion_due(1)
+                Region { suffix, issued: issued.into(), ..ruled(policy) }.expansion_due(1)
             };
             assert_eq!((due(threshold - 1), due(threshold)), (None, Some(1)), "{at_percent} percent of 2^{suffix}");
         }

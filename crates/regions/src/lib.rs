@@ -67,7 +67,7 @@ pub use plan::{Choice, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};
 pub use rare::{Rare, Usual};
 pub use refusal::{Donor, NoFreePrefix, Refusal};
-pub use region::{FormerPrefix, Kind, Past, Region, RegionNumber};
+pub use region::{Extras, FormerPrefix, Kind, Parent, Past, Region, RegionNumber};
 pub use restore::Damage;
 pub use revision::Revision;
 pub use rewind::Rewind;

@@ -319,7 +319,7 @@ mod tests {
         let near = table.nearest(&edit, &refusal).expect("an edit").0;
         assert_eq!(near, policy("a", PolicyPatch { strict, bounds: Some(None), ..PolicyPatch::default() }));
         apply(&mut table, &near);
-        assert_eq!(table.named("a").expect("there").policy.chunk, ChunkPolicy::Strict);
+        assert_eq!(table.named("a").expect("there").policy().chunk, ChunkPolicy::Strict);
         let edit = policy("a", PolicyPatch { bounds, ..PolicyPatch::default() });
         let refusal = table.plan(&edit).expect_err("refused");
         let near = table.nearest(&edit, &refusal).expect("an edit").0;

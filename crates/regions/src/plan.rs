@@ -29,7 +29,7 @@ use crate::{
     prefix::Prefix,
     rare::Rare,
     refusal::Refusal,
-    region::{FormerPrefix, Kind, Past, Region, RegionNumber},
+    region::{FormerPrefix, Kind, Region, RegionNumber},
     revision::Revision,
     table::Table,
 };
@@ -205,16 +205,17 @@ impl Table {
 
 /// Returns the region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
-    let mut past = Past::clone(&region.past);
+    let mut past = region.past().clone();
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), *region.issued);
     past.prefixes.push(FormerPrefix { prefix, from, to, issued });
-    Region {
+    let mut longer = Region {
         prefix: region.prefix.zeros(by),
         zone: region.zone - by, // OK because the caller has checked the zone
         since: table.revision().next(),
-        past: past.into(),
         ..region.clone()
-    }
+    };
+    longer.set_past(past);
+    longer
 }
 
 /// Returns the prefixes of deleted top-level regions that no changed region takes.

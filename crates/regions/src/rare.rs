@@ -14,6 +14,11 @@ pub trait Usual: PartialEq + Sized + 'static {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rare<T>(Option<Box<T>>);
 
+impl<T> Rare<T> {
+    /// The usual value.
+    pub const USUAL: Self = Self(None);
+}
+
 impl<T: Usual> From<T> for Rare<T> {
     fn from(value: T) -> Self {
         Self((value != *T::USUAL).then(|| Box::new(value)))
@@ -22,7 +27,7 @@ impl<T: Usual> From<T> for Rare<T> {
 
 impl<T> Default for Rare<T> {
     fn default() -> Self {
-        Self(None)
+        Self::USUAL
     }
 }
 

@@ -1,6 +1,7 @@
 //! Regions: named parts of a space.
 
 use alloc::{string::ToString, vec::Vec};
+use core::num::NonZeroU64;
 
 use kent_ids::Stride;
 
@@ -19,6 +20,17 @@ use crate::{
 /// is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
+
+/// The number of a region's parent, if it has one. It takes half of the memory of an `Option<RegionNumber>`, because no
+/// region has the number 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Parent(Option<NonZeroU64>);
+
+impl From<Option<RegionNumber>> for Parent {
+    fn from(parent: Option<RegionNumber>) -> Self {
+        Self(parent.and_then(|RegionNumber(number)| NonZeroU64::new(number)))
+    }
+}
 
 /// The permitted contents of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +88,21 @@ impl Usual for Past {
     const USUAL: &'static Self = &Self { first_name: None, key_number: None, prefixes: Vec::new() };
 }
 
+/// What most regions of a large table do not have. Together, because each pointer takes 8 bytes in each region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extras {
+    /// The first name, the number of the order key, and the former prefixes.
+    pub past: Rare<Past>,
+    /// The policy.
+    pub policy: Rare<Policy>,
+    /// The descriptive texts.
+    pub texts: Rare<Texts>,
+}
+
+impl Usual for Extras {
+    const USUAL: &'static Self = &Self { past: Rare::USUAL, policy: Rare::USUAL, texts: Rare::USUAL };
+}
+
 /// A named part of a space: `prefix | expansion zone | suffix`.
 ///
 /// The fields hold the stored values. [`Table::restore`](crate::Table::restore) checks that they are consistent.
@@ -95,14 +122,12 @@ pub struct Region {
     pub kind: Kind,
     /// k: the number of bits by which the prefixes of its subregions are longer than its own; 0 without subregions.
     pub sub_bits: u8,
-    /// The parent region.
-    pub parent: Option<RegionNumber>,
+    /// Its parent.
+    pub parent: Parent,
     /// The number of issued or reserved suffixes.
     pub issued: Rare<Count>,
     /// The revision in which it got its current prefix.
     pub since: Revision,
-    /// Its first name, the number of its order key, and its former prefixes.
-    pub past: Rare<Past>,
     /// The order in which its suffixes are issued.
     pub order: Order,
     /// The maximum average rate at which its suffixes may be issued.
@@ -111,29 +136,67 @@ pub struct Region {
     pub sealed: bool,
     /// Whether its suffixes are a separate space with its own table. If so, s does not change.
     pub delegated: bool,
-    /// The policy.
-    pub policy: Rare<Policy>,
-    /// The descriptive texts.
-    pub texts: Rare<Texts>,
+    /// Its past, its policy and its texts.
+    pub extras: Rare<Extras>,
 }
 
+// With the two counters of an `Arc`, a region takes 104 bytes. mimalloc needs up to 7 more to align it, so with 112 bytes
+// a region would take a block of 128 bytes instead of 112.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Region>() <= 88);
+
 impl Region {
+    /// Returns the number of its parent, if it has one.
+    pub fn parent(&self) -> Option<RegionNumber> {
+        self.parent.0.map(|number| RegionNumber(number.get()))
+    }
+
+    /// Returns its first name, the number of its order key, and its former prefixes.
+    pub fn past(&self) -> &Past {
+        &self.extras.past
+    }
+
+    /// Returns its policy.
+    pub fn policy(&self) -> &Policy {
+        &self.extras.policy
+    }
+
+    /// Returns its descriptive texts.
+    pub fn texts(&self) -> &Texts {
+        &self.extras.texts
+    }
+
+    /// Gives it another past.
+    pub fn set_past(&mut self, past: Past) {
+        self.extras = Extras { past: past.into(), ..Extras::clone(&self.extras) }.into();
+    }
+
+    /// Gives it another policy.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.extras = Extras { policy: policy.into(), ..Extras::clone(&self.extras) }.into();
+    }
+
+    /// Gives it other descriptive texts.
+    pub fn set_texts(&mut self, texts: Texts) {
+        self.extras = Extras { texts: texts.into(), ..Extras::clone(&self.extras) }.into();
+    }
+
     /// Returns the name with which the region was created. Access rights refer to this name, so that a rename transfers
     /// no rights.
     pub fn first_name(&self) -> &str {
-        self.past.first_name.as_ref().unwrap_or(&self.name)
+        self.past().first_name.as_ref().unwrap_or(&self.name)
     }
 
     /// Returns the number from which the key of the region's scrambled order is derived.
     pub fn key_number(&self) -> RegionNumber {
-        self.past.key_number.unwrap_or(self.number)
+        self.past().key_number.unwrap_or(self.number)
     }
 
     /// Gives the region another name.
     pub(crate) fn rename(&mut self, name: &str) {
-        let first = self.past.first_name.clone().unwrap_or_else(|| self.name.clone());
+        let first = self.past().first_name.clone().unwrap_or_else(|| self.name.clone());
         self.name = name.into();
-        self.past = Past { first_name: (first != name).then_some(first), ..Past::clone(&self.past) }.into();
+        self.set_past(Past { first_name: (first != name).then_some(first), ..self.past().clone() });
     }
 
     /// Returns the number of identifiers that the region can currently hold: 2^s, or zero if it is closed.
@@ -146,7 +209,7 @@ impl Region {
 
     /// Returns the number of suffixes that may be issued: the smaller of the capacity and the policy's cap.
     pub fn limit(&self) -> Count {
-        self.policy.cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
+        self.policy().cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
     }
 
     /// Returns the number of identifiers that the region could hold after expanding as far as possible.
@@ -160,7 +223,7 @@ impl Region {
     /// Returns the prefix that the region had when its counter passed `counter`. The counter of a suffix is the suffix
     /// itself, except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
-        let first = self.past.prefixes.iter().find(|former| former.issued.includes(counter));
+        let first = self.past().prefixes.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)
     }
 
@@ -200,7 +263,7 @@ impl Region {
 
     /// Rejects a region with a stride.
     pub(crate) fn check_all_own(&self) -> Result<(), Refusal> {
-        match self.policy.stride {
+        match self.policy().stride {
             Stride::EVERY => Ok(()),
             stride => Err(Refusal::OthersUnknown { region: self.name.to_string(), stride }),
         }
@@ -217,7 +280,7 @@ impl Region {
     /// Whether the cap limits what the region may issue, so that an expansion would not help.
     #[must_use]
     pub fn is_capped(&self) -> bool {
-        self.policy.cap.is_some_and(|cap| cap <= self.capacity())
+        self.policy().cap.is_some_and(|cap| cap <= self.capacity())
     }
 
     /// Returns the number of bits by which the region can be expanded.

@@ -90,10 +90,10 @@ fn is_patched(before: &Region, after: &Region, patch: &Patch, declared: Option<C
     let Patch { name, sealed, owner, description, labels, policy, next } = patch;
     name.as_ref().is_none_or(|name| *name == after.name)
         && sealed.is_none_or(|sealed| sealed == after.sealed)
-        && owner.as_ref().is_none_or(|owner| *owner == after.texts.owner)
-        && description.as_ref().is_none_or(|description| *description == after.texts.description)
-        && labels.iter().all(|(label, value)| after.texts.labels.get(label) == value.as_ref())
-        && before.policy.changed(&before.name, policy).is_ok_and(|policy| policy == *after.policy)
+        && owner.as_ref().is_none_or(|owner| *owner == after.texts().owner)
+        && description.as_ref().is_none_or(|description| *description == after.texts().description)
+        && labels.iter().all(|(label, value)| after.texts().labels.get(label) == value.as_ref())
+        && before.policy().changed(&before.name, policy).is_ok_and(|policy| policy == *after.policy())
         && next.is_none_or(|next| declared.is_some_and(|declared| next <= declared))
 }
 

@@ -123,7 +123,7 @@ impl Table {
         if !is_table_name(&region.name) {
             return Some("its name is not valid");
         }
-        if region.parent != around.map(|outer| outer.number) {
+        if region.parent() != around.map(|outer| outer.number) {
             return Some("the region around its prefix is not its parent");
         }
         let level = |outer: &Region| u32::from(outer.prefix.len()) + u32::from(outer.sub_bits);
@@ -131,7 +131,7 @@ impl Table {
             return Some("its prefix is not k bits longer than its parent's");
         }
         let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
-        if !region.past.prefixes.iter().all(former) {
+        if !region.past().prefixes.iter().all(former) {
             return Some("its prefix does not begin with one of its former prefixes");
         }
         self.broken_alone(region, inside)
@@ -170,7 +170,7 @@ impl Table {
 /// region that is not a child may come first.
 fn first_child<'l>(region: &Region, mut after: &'l [Arc<Region>]) -> Option<&'l Region> {
     while let Some(next) = after.first().filter(|next| next.prefix.starts_with(region.prefix)) {
-        if next.parent == Some(region.number) {
+        if next.parent() == Some(region.number) {
             return Some(next);
         }
         let end = next.prefix.last_inside();

@@ -99,7 +99,8 @@ impl Table {
 
     /// Returns an empty table with regions, in the order of their prefixes and by number, but without their names.
     pub(crate) fn with(self, listed: &[Arc<Region>], regions: ByNumber<Arc<Region>>) -> Self {
-        let top: Vec<_> = listed.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
+        let top: Vec<_> =
+            listed.iter().filter(|region| region.parent().is_none()).map(|region| region.prefix).collect();
         let by_prefix = listed.iter().cloned().collect();
         Self { regions, by_prefix, free: FreeBlocks::beside(&top), tallies: Tallies::of(listed), ..self }
     }
@@ -222,7 +223,7 @@ impl Table {
 
     /// Returns the parent of a region.
     pub fn parent(&self, region: &Region) -> Option<&Region> {
-        region.parent.and_then(|parent| self.get(parent))
+        region.parent().and_then(|parent| self.get(parent))
     }
 
     /// Returns a region, its parent, its parent's parent, and so on.
@@ -234,7 +235,7 @@ impl Table {
     pub fn children(&self, region: &Region) -> impl Iterator<Item = &Region> {
         let number = region.number;
         let inside = self.outermost_from(Excluded(region.prefix), region.prefix);
-        inside.filter(move |inner| inner.parent == Some(number))
+        inside.filter(move |inner| inner.parent() == Some(number))
     }
 
     /// Returns the outermost regions among those that begin at or after `from` and whose prefix begins with `under`.
@@ -249,7 +250,7 @@ impl Table {
 
     /// Returns the regions without a parent, in the order of their prefixes.
     pub fn top_level(&self) -> impl Iterator<Item = &Region> {
-        self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
+        self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent().is_none())
     }
 
     /// Returns the space below `under` that no top-level region covers, as the fewest possible blocks, from left to
@@ -375,7 +376,7 @@ impl Table {
         self.names.insert(&region);
         let region = Arc::new(region);
         self.by_prefix.insert(region.clone());
-        if region.parent.is_none() {
+        if region.parent().is_none() {
             self.free.take(region.prefix);
         }
         let (prefix, added) = (region.prefix, Tally::in_table(&region));
@@ -390,7 +391,7 @@ impl Table {
             self.names.remove(&region);
             self.by_prefix.remove(region.prefix);
             self.tallies.remove(region.prefix, Tally::in_table(&region));
-            if region.parent.is_none() {
+            if region.parent().is_none() {
                 self.free.give(region.prefix);
             }
         }

@@ -62,13 +62,13 @@ impl Tally {
             closed: u32::from(is_closed),
             delegated: u32::from(region.delegated),
             sealed: u32::from(region.sealed),
-            strict: u32::from(region.policy.chunk == ChunkPolicy::Strict),
+            strict: u32::from(region.policy().chunk == ChunkPolicy::Strict),
         }
     }
 
     /// Returns the tally of a region of a whole table, in which every region is listed with the regions around it.
     pub(crate) fn in_table(region: &Region) -> Self {
-        Self::of(region, region.parent.is_none())
+        Self::of(region, region.parent().is_none())
     }
 
     /// Returns the sum of two tallies.

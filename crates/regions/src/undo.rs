@@ -90,7 +90,7 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
     if declared {
         return Err(NotUndone::Declared);
     }
-    let (old, new) = (&before.texts, &after.texts);
+    let (old, new) = (before.texts(), after.texts());
     let removed = new.labels.keys().filter(|label| !old.labels.contains_key(*label)).map(|label| (label.clone(), None));
     let restored = old.labels.iter().filter(|(label, value)| new.labels.get(*label) != Some(*value));
     let restored = restored.map(|(label, value)| (label.clone(), Some(value.clone())));
@@ -100,7 +100,11 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
         owner: (old.owner != new.owner).then(|| old.owner.clone()),
         description: (old.description != new.description).then(|| old.description.clone()),
         labels: removed.chain(restored).collect(),
-        policy: if *before.policy == *after.policy { PolicyPatch::default() } else { PolicyPatch::to(&before.policy) },
+        policy: if *before.policy() == *after.policy() {
+            PolicyPatch::default()
+        } else {
+            PolicyPatch::to(before.policy())
+        },
         next: None,
     };
     match patch == Patch::default() {
@@ -175,13 +179,13 @@ mod tests {
     /// Returns the regions without the parts that a reversal need not restore: the numbers of regions that it creates
     /// again, and the revisions in which regions got their prefixes.
     fn shapes(table: &Table) -> Vec<Region> {
-        let parent = |region: &Region| region.parent.is_some().then_some(RegionNumber(0));
-        let shape = |region: &Region| Region {
-            number: RegionNumber(0),
-            since: Revision(0),
-            parent: parent(region),
-            past: Past { key_number: Some(region.key_number()), ..Past::clone(&region.past) }.into(),
-            ..region.clone()
+        let parent = |region: &Region| region.parent().is_some().then_some(RegionNumber(1));
+        let shape = |region: &Region| {
+            let past = Past { key_number: Some(region.key_number()), ..region.past().clone() };
+            let mut shape =
+                Region { number: RegionNumber(0), since: Revision(0), parent: parent(region).into(), ..region.clone() };
+            shape.set_past(past);
+            shape
         };
         table.iter().map(shape).collect()
     }
@@ -252,8 +256,10 @@ mod tests {
             apply(&mut table, &redo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");
             let places = |table: &Table| -> Vec<_> {
-                let past = |it: &Region| Past { prefixes: Vec::new(), ..Past::clone(&it.past) };
-                shapes(table).into_iter().map(|it| Region { past: past(&it).into(), ..it }).collect()
+                let mut shapes = shapes(table);
+                let past = |it: &Region| Past { prefixes: Vec::new(), ..it.past().clone() };
+                shapes.iter_mut().for_each(|it| it.set_past(past(it)));
+                shapes
             };
             assert_eq!(places(&table), places(&after), "{edit:?}");
         }

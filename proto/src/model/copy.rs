@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use kent_ids::ClusterKey;
 use kent_regions::{
-    Change, Count, Damage, FormerPrefix, Kind, Pace, Past, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table,
-    Texts,
+    Change, Count, Damage, Extras, FormerPrefix, Kind, Pace, Past, Plan, Rare, Refusal, Region, RegionNumber, Revision,
+    Table, Texts,
 };
 use thiserror::Error;
 
@@ -110,6 +110,8 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         key_number: other_than(number, message.key_number),
         prefixes: message.former_prefixes.iter().map(former_prefix).collect::<Result<_, _>>()?,
     };
+    let policy = message.policy.map(policy_input).transpose()?.unwrap_or_default();
+    let texts = Texts { owner: message.owner, description: message.description, labels: message.labels };
     Ok(Region {
         number,
         name: RegionName::parse("name", &message.name)?.region.into(),
@@ -118,16 +120,14 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         suffix: width("suffix_bits", message.suffix_bits)?,
         kind,
         sub_bits: width("subregion_bits", message.subregion_bits)?,
-        parent: (message.parent_number != 0).then_some(RegionNumber(message.parent_number)),
+        parent: Some(RegionNumber(message.parent_number)).into(),
         issued: issued.into(),
         since: Revision(message.prefix_since),
-        past: past.into(),
         order: order(message.order)?,
         pace: pace(message.pace)?,
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
-        policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
-        texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
+        extras: Extras { past: past.into(), policy: policy.into(), texts: texts.into() }.into(),
     })
 }
 

@@ -107,7 +107,7 @@ fn map_region(space: &str, region: &Region, usage: Usage) -> v1::MapRegion {
         kind: kind(region.kind).into(),
         sealed: region.sealed,
         delegated: region.delegated,
-        strict: region.policy.chunk == ChunkPolicy::Strict,
+        strict: region.policy().chunk == ChunkPolicy::Strict,
         subregion_bits: region.sub_bits.into(),
         rate: usage.rate,
         full_in_seconds: region.full_in(usage.issued(*region.issued), usage.rate),

@@ -527,7 +527,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         reserved: region.issued.to_string(),
         capacity: region.capacity().to_string(),
         ultimate_capacity: region.ultimate_capacity().to_string(),
-        former_prefixes: region.past.prefixes.iter().map(former_prefix).collect(),
+        former_prefixes: region.past().prefixes.iter().map(former_prefix).collect(),
         order: match region.order {
             Order::Sequential => v1::region::Order::Sequential,
             Order::Scrambled => v1::region::Order::Scrambled,
@@ -539,14 +539,14 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
             true => space_name(&inner_space(space, &region.name)),
             false => String::new(),
         },
-        policy: (*region.policy != Policy::default()).then(|| policy(&region.policy)),
-        owner: region.texts.owner.clone(),
-        description: region.texts.description.clone(),
-        labels: region.texts.labels.clone(),
+        policy: (*region.policy() != Policy::default()).then(|| policy(region.policy())),
+        owner: region.texts().owner.clone(),
+        description: region.texts().description.clone(),
+        labels: region.texts().labels.clone(),
         // A closed region may have granted a minute ago, but its rate is no longer meaningful.
         rate: if region.kind == Kind::Closed { 0.0 } else { usage.rate },
         full_in_seconds: region.full_in(issued, usage.rate),
-        parent_number: region.parent.map_or(0, |parent| parent.0),
+        parent_number: region.parent().map_or(0, |parent| parent.0),
         prefix_since: region.since.0,
         pace: region.pace.get(),
         sealed_by: String::new(),
@@ -590,7 +590,7 @@ pub fn edit_response(
         let made = plan.changes.iter().filter_map(Change::region).find(|region| region.number == number);
         made.or_else(|| table.get(number)).map(|parent| parent.name.as_str())
     };
-    let message = |of: &Region| region(space, of.parent.and_then(name_of), of, usage(of.number));
+    let message = |of: &Region| region(space, of.parent().and_then(name_of), of, usage(of.number));
     let change = |Change { before, after, .. }: &Change| v1::RegionChange {
         before: before.as_ref().map(message),
         after: after.as_ref().map(message),
@@ -618,7 +618,7 @@ pub fn classification(space: &str, id: u128, text: String, found: &Classificatio
         Status::Member { suffix, .. } => (v1::classification::Status::Member, Some(suffix.into())),
     };
     let former =
-        found.path.last().filter(|_| suffix.is_some()).map(|region| &region.past.prefixes[..]).unwrap_or_default();
+        found.path.last().filter(|_| suffix.is_some()).map(|region| &region.past().prefixes[..]).unwrap_or_default();
     v1::Classification {
         identifier: Some(id.into()),
         status: status.into(),
@@ -643,7 +643,7 @@ pub fn history_entry(
     name_of: impl Fn(RegionNumber) -> Option<String>,
 ) -> v1::HistoryEntry {
     let message = |of: &Region| {
-        let parent = of.parent.and_then(&name_of);
+        let parent = of.parent().and_then(&name_of);
         v1::Region {
             issued: String::new(),
             reserved: String::new(),

@@ -4,7 +4,7 @@
 use std::{iter, sync::Arc};
 
 use bytes::Bytes;
-use kent_regions::{BITS_MAX, Count, Past, Prefix, Rare, Region, RegionNumber, Revision};
+use kent_regions::{BITS_MAX, Count, Extras, Past, Prefix, Rare, Region, RegionNumber, Revision};
 use prost::Message;
 
 use super::{
@@ -100,12 +100,11 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
     // All fields are listed, so that the compiler reports a new one.
     #[rustfmt::skip]
     let Region {
-        number, name, prefix, zone, suffix, kind, sub_bits, parent, issued: _, since, past, order, pace, sealed, delegated, policy, texts,
+        number, name, prefix, zone, suffix, kind, sub_bits, parent: _, issued: _, since, order, pace, sealed, delegated, extras,
     } = &**region;
     let (number, version) = (number.0, *version);
-    let Past { first_name, key_number: _, prefixes } = &**past;
-    let is_plain = (policy, texts, first_name, prefixes) == (&Rare::default(), &Rare::default(), &None, &Vec::new());
-    if !is_plain {
+    let key_number = region.past().key_number;
+    if **extras != key_only(key_number) {
         let record = encode_region(region).into();
         return records::ImageRegion { number, version, record, ..records::ImageRegion::default() };
     }
@@ -122,11 +121,16 @@ fn encoded(ImageRegion { region, version }: &ImageRegion) -> records::ImageRegio
         order: order_field(*order).into(),
         sealed: *sealed,
         delegated: *delegated,
-        parent: parent.map(|parent| parent.0),
+        parent: region.parent().map(|parent| parent.0),
         prefix_since: since.0,
         key_number: region.key_number().0,
         pace: pace.get(),
     }
+}
+
+/// Returns the extras of a region without a record.
+fn key_only(key_number: Option<RegionNumber>) -> Extras {
+    Extras { past: Past { key_number, ..Past::default() }.into(), ..Extras::default() }
 }
 
 /// Decodes a region without a record.
@@ -146,16 +150,14 @@ fn plain(region: records::ImageRegion, number: RegionNumber) -> Result<Region, M
         suffix,
         kind: kind_from(region.kind)?,
         sub_bits,
-        parent: region.parent.map(RegionNumber),
+        parent: region.parent.map(RegionNumber).into(),
         issued: Rare::default(),
         since: Revision(region.prefix_since),
-        past: Past { key_number: other_than(number, region.key_number), ..Past::default() }.into(),
         order: order_from(region.order)?,
         pace: pace_from(region.pace)?,
         sealed: region.sealed,
         delegated: region.delegated,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: key_only(other_than(number, region.key_number)).into(),
     })
 }
 
@@ -196,6 +198,12 @@ mod tests {
         ) -> Region {
             let prefix = Prefix::new(bits, len);
             let former = former.map(|issued| FormerPrefix { prefix, from: Revision(1), to: Revision(2), issued });
+            let past = Past {
+                first_name: (!first_name.is_empty()).then(|| first_name.into()),
+                key_number: key_number.filter(|key| ![0, number].contains(key)).map(RegionNumber),
+                prefixes: former.into_iter().collect(),
+            };
+            let (policy, texts) = (Policy { cap, ..Policy::default() }, Texts { owner, ..Texts::default() });
             Region {
                 number: RegionNumber(number),
                 name: name.into(),
@@ -204,21 +212,14 @@ mod tests {
                 suffix,
                 kind,
                 sub_bits,
-                parent: parent.map(RegionNumber),
+                parent: parent.map(RegionNumber).into(),
                 issued: issued.into(),
                 since: Revision(since),
-                past: Past {
-                    first_name: (!first_name.is_empty()).then(|| first_name.into()),
-                    key_number: key_number.filter(|key| ![0, number].contains(key)).map(RegionNumber),
-                    prefixes: former.into_iter().collect(),
-                }
-                .into(),
                 order,
                 pace: Pace::per_second(pace),
                 sealed,
                 delegated,
-                policy: Policy { cap, ..Policy::default() }.into(),
-                texts: Texts { owner, ..Texts::default() }.into(),
+                extras: Extras { past: past.into(), policy: policy.into(), texts: texts.into() }.into(),
             }
         }
     }

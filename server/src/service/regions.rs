@@ -590,7 +590,7 @@ impl RegionsService {
             let (shown, more) = table.page(after, size);
             let last = shown.last().filter(|_| more);
             let message = |region: &Arc<Region>| {
-                let parent = region.parent.and_then(|parent| table.name_of(parent));
+                let parent = region.parent().and_then(|parent| table.name_of(parent));
                 let message = model::region(&name, parent, region, Usage::default());
                 v1::Region { issued: String::new(), reserved: String::new(), ..message }
             };

@@ -170,7 +170,7 @@ impl Watcher {
         for (index, part) in parts.iter().enumerate() {
             let mut messages = Vec::with_capacity(part.len());
             for region in *part {
-                while parents.pop_if(|outer| Some(outer.number) != region.parent).is_some() {}
+                while parents.pop_if(|outer| Some(outer.number) != region.parent()).is_some() {}
                 let parent = parents.last().map(|outer| outer.name.as_str());
                 messages.push(model::region(&name, parent, region, Usage::default()));
                 parents.push(region);

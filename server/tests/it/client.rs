@@ -105,8 +105,8 @@ async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
 /// All attributes of each region except its counter.
 fn places(table: &Table) -> Vec<(u64, String, String, u8, Option<u64>, String)> {
     let place = |region: &Region| {
-        let parent = region.parent.map(|parent| parent.0);
-        let history = format!("{:?} {:?} {:?}", region.past, region.since, region.texts);
+        let parent = region.parent().map(|parent| parent.0);
+        let history = format!("{:?} {:?} {:?}", region.past(), region.since, region.texts());
         (region.number.0, region.name.to_string(), region.prefix.to_string(), region.suffix, parent, history)
     };
     table.iter().map(place).collect()

@@ -107,16 +107,14 @@ fn region(
         suffix,
         kind: Kind::Open,
         sub_bits: 0,
-        parent,
+        parent: parent.into(),
         issued: Rare::default(),
         since: Revision(1),
-        past: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: Rare::default(),
     }
 }
 

@@ -69,26 +69,26 @@ impl Deleted {
 fn attributes(region: &Region) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    if !region.texts.owner.is_empty() {
-        set("--owner", region.texts.owner.clone());
+    if !region.texts().owner.is_empty() {
+        set("--owner", region.texts().owner.clone());
     }
-    if !region.texts.description.is_empty() {
-        set("--description", region.texts.description.clone());
+    if !region.texts().description.is_empty() {
+        set("--description", region.texts().description.clone());
     }
-    for (label, value) in &region.texts.labels {
+    for (label, value) in &region.texts().labels {
         set("--label", format!("{label}={value}"));
     }
-    if let Some(AutoExpand { at_percent, by_bits, max_suffix }) = region.policy.auto_expand {
+    if let Some(AutoExpand { at_percent, by_bits, max_suffix }) = region.policy().auto_expand {
         set("--auto-expand", format!("{at_percent}:{by_bits}:{max_suffix}"));
     }
-    if let Some(cap) = region.policy.cap {
+    if let Some(cap) = region.policy().cap {
         set("--cap", cap.to_string());
     }
-    if region.policy.stride != Stride::EVERY {
-        set("--step", region.policy.stride.step().to_string());
-        set("--offset", region.policy.stride.offset().to_string());
+    if region.policy().stride != Stride::EVERY {
+        set("--step", region.policy().stride.step().to_string());
+        set("--offset", region.policy().stride.offset().to_string());
     }
-    match region.policy.chunk {
+    match region.policy().chunk {
         ChunkPolicy::Adaptive => {}
         ChunkPolicy::Within { min, max } => set("--chunk", format!("{min}:{max}")),
         ChunkPolicy::Strict => words.push("--strict".to_owned()),
@@ -176,13 +176,13 @@ mod tests {
             let deleted = Deleted { region: region.clone(), parent };
             assert_eq!(deleted.commands("a/b", at_old_place), format!("{create} && {set}"));
         }
-        let plain = Region { sealed: false, policy: Default::default(), texts: Default::default(), ..region };
+        let plain = Region { sealed: false, extras: Default::default(), ..region };
         let chunk = ChunkPolicy::Within { min: 1, max: 8 };
-        let policy = kent_regions::Policy { chunk, ..Default::default() }.into();
-        for (region, expected) in [
-            (plain.clone(), String::new()),
-            (Region { policy, ..plain }, " && kent region set r --space s --chunk 1:8".to_owned()),
-        ] {
+        let mut chunked = plain.clone();
+        chunked.set_policy(kent_regions::Policy { chunk, ..Default::default() });
+        for (region, expected) in
+            [(plain, String::new()), (chunked, " && kent region set r --space s --chunk 1:8".to_owned())]
+        {
             let create = "kent region create r --suffix 20 --prefix 0101 --pace 1073741824 --space s";
             let commands = Deleted { region, parent: None }.commands("s", true);
             assert_eq!(commands, format!("{create}{expected}"));

@@ -242,7 +242,7 @@ impl RegionGrants {
             let region = table.get(number)?;
             // A request above the burst is never granted.
             let is_due = region.expansion_due(count.get()).is_some()
-                && region.policy.stride.span(count.get()) <= burst(region.pace);
+                && region.policy().stride.span(count.get()) <= burst(region.pace);
             is_due.then(|| region.name.to_string())
         });
         let Some(region) = due else { return false };

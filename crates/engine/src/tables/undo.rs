@@ -206,7 +206,7 @@ fn deletes(change: &Change, name: &str) -> bool {
 /// The region that an edit deleted.
 fn deleted_by(space: &Space, changes: &[Change]) -> Option<Deleted> {
     let parent_of = |region: &Region| {
-        let parent = region.parent?;
+        let parent = region.parent()?;
         space.read(|table| table.get(parent).map(|parent| (parent.name.to_string(), parent.prefix)))
     };
     Deleted::of(changes, parent_of)

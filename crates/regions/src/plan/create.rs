@@ -12,7 +12,7 @@ use crate::{
     prefix::{BadPrefix, Prefix},
     rare::Rare,
     refusal::{Donor, NoFreePrefix, Refusal},
-    region::{Kind, Region, RegionNumber},
+    region::{Extras, Kind, Parent, Region, RegionNumber},
     table::Table,
 };
 
@@ -42,8 +42,9 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
     let issued = check_next(next, region.suffix, order)?;
     policy.check(order)?;
     texts.check()?;
-    let (pace, policy, texts) = (pace.unwrap_or(region.pace), policy.into(), texts.into());
-    Ok(Region { issued: issued.into(), order, pace, sealed, policy, texts, ..region })
+    let (policy, texts, pace) = (policy.into(), texts.into(), pace.unwrap_or(region.pace));
+    let extras = Extras { policy, texts, ..Extras::clone(&region.extras) }.into();
+    Ok(Region { issued: issued.into(), order, pace, sealed, extras, ..region })
 }
 
 /// Returns a top-level region that has issued nothing.
@@ -56,16 +57,14 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         suffix,
         kind: Kind::Open,
         sub_bits: 0,
-        parent: None,
+        parent: Parent::default(),
         issued: Rare::default(),
         since: table.revision().next(),
-        past: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: Rare::default(),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refu
 
 /// Returns the prefix that the deletion of a region frees for top-level regions.
 pub(super) fn freed(region: &Region) -> Option<Prefix> {
-    region.parent.is_none().then_some(region.prefix)
+    region.parent().is_none().then_some(region.prefix)
 }
 
 /// Returns the parent after the deletion of a subregion, or `None` if the parent stays as it is.
@@ -49,15 +49,18 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
         (true, false) => Ok(Some(Region { kind: Kind::Open, sub_bits: 0, ..parent.clone() })),
         // Nothing was issued from the heir, and nothing from the parent before it closed, so the parent can replace the
         // heir.
-        (true, true) => Ok(Some(Region {
-            kind: Kind::Open,
-            sub_bits: 0,
-            suffix: sub.suffix,
-            zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
-            issued: Rare::default(),
-            sealed: parent.sealed || sub.sealed,
-            policy: sub.policy.clone(),
-            ..parent.clone()
-        })),
+        (true, true) => {
+            let mut region = Region {
+                kind: Kind::Open,
+                sub_bits: 0,
+                suffix: sub.suffix,
+                zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
+                issued: Rare::default(),
+                sealed: parent.sealed || sub.sealed,
+                ..parent.clone()
+            };
+            region.set_policy(*sub.policy());
+            Ok(Some(region))
+        }
     }
 }

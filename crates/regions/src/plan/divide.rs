@@ -112,9 +112,9 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued.max(parent.order.floor(*heir.issued)).into();
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
-    heir.past = Past { key_number: Some(parent.key_number()), ..Past::clone(&heir.past) }.into();
+    heir.set_past(Past { key_number: Some(parent.key_number()), ..heir.past().clone() });
     heir.pace = parent.pace;
-    heir.policy.clone_from(&parent.policy);
+    heir.set_policy(*parent.policy());
     if *heir.issued > Count::power_of_two(heir.suffix) {
         return Err(Refusal::HeirTooNarrow {
             region: heir.name.to_string(),
@@ -142,7 +142,7 @@ fn subregion(
     let suffix = checked_suffix(table, parent, by, &new_region)?;
     let prefix = parent.prefix.join(extension);
     let made = top_level(table, &new_region.name, number, prefix, suffix);
-    with_start(Region { parent: Some(parent.number), ..made }, &new_region.start)
+    with_start(Region { parent: Some(parent.number).into(), ..made }, &new_region.start)
 }
 
 /// Returns a new region's suffix width, and checks that it fits the bits below the region's prefix.
@@ -203,7 +203,7 @@ impl<'t> Extensions<'t> {
     }
 
     fn is_child(&self, sub: &Region) -> bool {
-        sub.parent == Some(self.region.number)
+        sub.parent() == Some(self.region.number)
     }
 
     /// Assigns a new region the extension that it requests, or the lowest one that is neither assigned nor requested.

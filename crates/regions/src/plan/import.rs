@@ -23,16 +23,16 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
     let mut plan = table.draft();
     for (Imported { region, parent, needs_floor }, number) in imported.iter().zip(table.next_number().0..) {
         let parent = parent.as_deref().map(|parent| number_of(table, &names, parent)).transpose()?;
-        let made = Region {
+        let mut made = Region {
             number: RegionNumber(number),
-            parent,
-            past: Past { key_number: None, ..Past::clone(&region.past) }.into(),
+            parent: parent.into(),
             // The order within an octave depends on the region's key, so a scrambled region continues at the start of
             // an octave.
             issued: region.order.floor(*region.issued).into(),
             since: plan.revision,
             ..region.clone()
         };
+        made.set_past(Past { key_number: None, ..region.past().clone() });
         check_alone(table, &made)?;
         plan.delegated.extend(made.delegated.then_some(made.number));
         plan.unsure.extend(needs_floor.then_some(made.number));
@@ -67,12 +67,12 @@ fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
         return Err(BadPrefix::TooLong { len: prefix.len().into(), max: bits }.into());
     }
     let inside = table.within(prefix).next();
-    let around = inside.or_else(|| around(table, prefix).filter(|_| region.parent.is_none()));
+    let around = inside.or_else(|| around(table, prefix).filter(|_| region.parent().is_none()));
     if let Some(other) = around {
         return Err(Refusal::PrefixConflict { prefix, region: other.name.to_string(), taken: other.prefix });
     }
-    region.policy.check(region.order)?;
-    region.texts.check()
+    region.policy().check(region.order)?;
+    region.texts().check()
 }
 
 /// Returns the innermost existing region around a prefix.

@@ -78,17 +78,12 @@ impl<'t> Reversal<'t> {
         self.table.check_new_name(&before.name)?;
         // OK because `numbers` has a new number for every deleted region.
         let number = self.numbers.get(&before.number).copied().unwrap_or(before.number);
-        let parent = before.parent.map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
+        let parent = before.parent().map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
         let (issued, since) = (Count::ZERO, self.table.revision().next());
-        let past = Past { key_number: Some(before.key_number()), prefixes: Vec::new(), ..Past::clone(&before.past) };
-        self.created.push(Change::created(Region {
-            number,
-            parent,
-            issued: issued.into(),
-            since,
-            past: past.into(),
-            ..before.clone()
-        }));
+        let past = Past { key_number: Some(before.key_number()), prefixes: Vec::new(), ..before.past().clone() };
+        let mut region = Region { number, parent: parent.into(), issued: issued.into(), since, ..before.clone() };
+        region.set_past(past);
+        self.created.push(Change::created(region));
         Ok(())
     }
 
@@ -168,7 +163,7 @@ impl<'t> Reversal<'t> {
     fn check_created(&self) -> Result<(), Refusal> {
         for region in self.created.iter().filter_map(|change| change.after.as_ref()) {
             self.check_inside(region.prefix)?;
-            let Some(parent) = region.parent else {
+            let Some(parent) = region.parent() else {
                 let outer = around(self.table, region.prefix).filter(|outer| !self.replaces(outer.number));
                 if let Some(outer) = outer {
                     let (prefix, taken) = (region.prefix, outer.prefix);
@@ -194,7 +189,7 @@ impl<'t> Reversal<'t> {
     /// Returns whether a region has a subregion after the reversal.
     fn has_subregions(&self, region: &Region) -> bool {
         let mut created = self.created.iter().filter_map(|change| change.after.as_ref());
-        self.keeps_subregions(region) || created.any(|made| made.parent == Some(region.number))
+        self.keeps_subregions(region) || created.any(|made| made.parent() == Some(region.number))
     }
 
     /// Returns whether a region has a subregion that the reversal does not delete.

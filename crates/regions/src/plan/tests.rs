@@ -220,7 +220,7 @@ fn ok_a_closed_region_with_unassigned_extensions_takes_more_subregions() {
     apply(&mut table, &reserve("partial", 2, &["x 00 2"]));
     apply(&mut table, &subdivide("partial", 2, &["y 11 1"]));
     let (parent, made) = (table.named("partial").expect("there"), table.named("y").expect("made"));
-    assert_eq!((parent.kind, made.parent), (crate::Kind::Closed, Some(parent.number)));
+    assert_eq!((parent.kind, made.parent()), (crate::Kind::Closed, Some(parent.number)));
 }
 
 #[track_caller]
@@ -400,16 +400,16 @@ fn ok_updates_change_only_the_given_attributes() {
     );
     let after = table.named("opened").expect("it").clone();
     assert_eq!(
-        (after.sealed, *after.policy, *after.issued),
+        (after.sealed, *after.policy(), *after.issued),
         (true, policy, *before.issued),
         "a counter never goes back"
     );
-    assert_eq!((after.texts.owner.as_str(), after.texts.labels["team"].as_str()), ("ops", "a"));
+    assert_eq!((after.texts().owner.as_str(), after.texts().labels["team"].as_str()), ("ops", "a"));
     assert_eq!((after.number, after.prefix, after.limit()), (before.number, before.prefix, Count::Below(12)));
     apply(&mut table, &update("opened", Patch { labels: label(None), sealed: Some(false), ..Patch::default() }));
     apply(&mut table, &update("opened", Patch { next: Some(Count::Below(11)), ..Patch::default() }));
     let after = table.named("opened").expect("it");
-    assert_eq!((after.sealed, after.texts.labels.len(), *after.issued), (false, 0, Count::Below(11)));
+    assert_eq!((after.sealed, after.texts().labels.len(), *after.issued), (false, 0, Count::Below(11)));
     assert!(table.named("open").is_err(), "the old name is free");
 }
 
@@ -457,7 +457,7 @@ fn err_an_automatic_expansion_below_the_present_suffix() {
     // An automatic expansion that has reached its limit stays valid when another part of the policy changes.
     let cap = PolicyPatch { cap: Some(Some(Count::Below(20))), ..PolicyPatch::default() };
     apply(&mut table, &update("open", Patch { policy: cap, ..Patch::default() }));
-    let policy = *table.named("open").expect("it").policy;
+    let policy = *table.named("open").expect("it").policy();
     assert_eq!((policy.cap, policy.auto_expand.map(|auto| auto.max_suffix)), (Some(Count::Below(20)), Some(4)));
 }
 

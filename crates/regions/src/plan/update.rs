@@ -4,7 +4,7 @@ use alloc::string::ToString;
 
 use super::{Plan, create::check_next};
 use crate::{
-    attributes::{Patch, PolicyPatch, Texts},
+    attributes::{Patch, PolicyPatch},
     count::Count,
     limits::BITS_MAX,
     refusal::Refusal,
@@ -27,7 +27,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     if let Some(sealed) = patch.sealed {
         after.sealed = sealed;
     }
-    let mut texts = Texts::clone(&region.texts);
+    let mut texts = region.texts().clone();
     for (text, new) in [(&mut texts.owner, &patch.owner), (&mut texts.description, &patch.description)] {
         if let Some(new) = new {
             text.clone_from(new);
@@ -40,18 +40,18 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
         }
     }
     texts.check()?;
-    after.texts = texts.into();
+    after.set_texts(texts);
     if patch.policy != PolicyPatch::default() {
-        let policy = region.policy.changed(&region.name, &patch.policy)?;
+        let policy = region.policy().changed(&region.name, &patch.policy)?;
         check_effect(table, region, &patch.policy)?;
         policy.check(region.order)?;
-        if !region.policy.stride.includes(policy.stride) && patch.next.is_none() {
+        if !region.policy().stride.includes(policy.stride) && patch.next.is_none() {
             // A closed region has no counter, so the numbers cannot be declared.
             table.check_not_closed(region)?;
-            let (region, stride) = (region.name.to_string(), region.policy.stride);
+            let (region, stride) = (region.name.to_string(), region.policy().stride);
             return Err(Refusal::OthersNumbers { region, stride });
         }
-        after.policy = policy.into();
+        after.set_policy(policy);
     }
     if let Some(next) = patch.next {
         table.check_not_closed(region)?;
@@ -131,7 +131,7 @@ mod tests {
             apply(&mut table, &Edit::Update { name: from.to_string(), patch });
             let region = table.get(number).expect("there");
             assert_eq!((region.name.as_str(), region.first_name()), (to, "open"));
-            assert_eq!(region.past.first_name.is_none(), to == "open", "one form for each value");
+            assert_eq!(region.past().first_name.is_none(), to == "open", "one form for each value");
         }
         apply(&mut table, &Edit::Expand { name: "last".to_string(), by: 1 });
         assert_eq!(table.get(number).expect("there").first_name(), "open");
@@ -164,7 +164,10 @@ mod tests {
             match (table.plan(&update(after, next)), is_legal) {
                 (Ok(plan), true) => table.apply(&plan).expect("applied"),
                 (Err(Refusal::OthersNumbers { region, stride }), false) => {
-                    assert_eq!((region.as_str(), stride), ("open", table.named("open").expect("there").policy.stride));
+                    assert_eq!(
+                        (region.as_str(), stride),
+                        ("open", table.named("open").expect("there").policy().stride)
+                    );
                 }
                 (planned, _) => panic!("{after}: {planned:?}"),
             }

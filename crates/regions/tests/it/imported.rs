@@ -1,6 +1,6 @@
 //! Every table can be imported into an empty one, in parts that each end with a region without subregions.
 
-use kent_regions::{Edit, Imported, Kind, Past, Region, RegionNumber, Revision, Table};
+use kent_regions::{Edit, Imported, Kind, Parent, Past, Region, RegionNumber, Revision, Table};
 
 /// Imports a table in parts of about `most` regions, and compares the copy with the original.
 pub(crate) fn check(table: &Table, most: usize) {
@@ -31,6 +31,7 @@ fn import(copy: &mut Table, regions: Vec<Imported>) {
 /// Returns a region without the values that an import replaces, and the name of its parent.
 fn facts(table: &Table, region: &Region) -> (Region, Option<String>) {
     let parent = table.parent(region).map(|parent| parent.name.to_string());
-    let past = Past { key_number: None, ..Past::clone(&region.past) }.into();
-    (Region { number: RegionNumber(0), past, parent: None, since: Revision(0), ..region.clone() }, parent)
+    let mut kept = Region { number: RegionNumber(0), parent: Parent::default(), since: Revision(0), ..region.clone() };
+    kept.set_past(Past { key_number: None, ..region.past().clone() });
+    (kept, parent)
 }

@@ -97,7 +97,7 @@ fn check_cell(cell: &Cell, under: Prefix, regions: &[Arc<Region>], bits: u8) {
     assert_eq!(has(Content::Sealed), any(|region| region.sealed), "{}", cell.prefix);
     let around = regions.iter().filter(|it| it.prefix.len() < cell.prefix.len() && cell.prefix.starts_with(it.prefix));
     assert_eq!(cell.around(), around.clone().next_back(), "{}", cell.prefix);
-    let top = regions.iter().filter(|region| region.parent.is_none() && region.prefix.starts_with(cell.prefix));
+    let top = regions.iter().filter(|region| region.parent().is_none() && region.prefix.starts_with(cell.prefix));
     let taken: f64 = top.map(|region| 0.5f64.powi(i32::from(region.prefix.len() - cell.prefix.len()))).sum();
     let free = if around.count() > 0 { 0.0 } else { 1.0 - taken };
     assert!((cell.free_share() - free).abs() < 1e-9, "{} of {}, not {free}", cell.free_share(), cell.prefix);

@@ -22,7 +22,8 @@ pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
 /// whole space.
 pub(crate) fn check_free(table: &Table) {
     let blocks = table.free_blocks(Prefix::EMPTY);
-    let top: Vec<Prefix> = table.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();
+    let top: Vec<Prefix> =
+        table.iter().filter(|region| region.parent().is_none()).map(|region| region.prefix).collect();
     assert!(table.top_level().map(|region| region.prefix).eq(top.iter().copied()));
     assert!(blocks.is_sorted());
     for block in &blocks {

@@ -1,6 +1,8 @@
 //! Stored regions with broken invariants are rejected, and never cause a panic.
 
-use kent_regions::{Count, Damage, FormerPrefix, Kind, Order, Pace, Past, Rare, Region, RegionNumber, Revision, Table};
+use kent_regions::{
+    Count, Damage, Extras, FormerPrefix, Kind, Order, Pace, Parent, Past, Rare, Region, RegionNumber, Revision, Table,
+};
 use proptest::{collection::vec, prelude::*};
 
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
@@ -12,25 +14,23 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         suffix,
         kind: Kind::Open,
         sub_bits: 0,
-        parent: None,
+        parent: Parent::default(),
         issued: Rare::default(),
         since: Revision(1),
-        past: Rare::default(),
         order: Order::Sequential,
         pace: Pace::for_bits(0),
         sealed: false,
         delegated: false,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: Rare::default(),
     }
 }
 
-fn split_from(prefixes: Vec<FormerPrefix>) -> Rare<Past> {
-    Past { prefixes, ..Past::default() }.into()
+fn split_from(prefixes: Vec<FormerPrefix>) -> Rare<Extras> {
+    Extras { past: Past { prefixes, ..Past::default() }.into(), ..Extras::default() }.into()
 }
 
 fn below(parent: u64, region: Region) -> Region {
-    Region { parent: Some(RegionNumber(parent)), ..region }
+    Region { parent: Some(RegionNumber(parent)).into(), ..region }
 }
 
 fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
@@ -77,7 +77,7 @@ fn ok_regions_at_the_limit_of_each_invariant() {
         vec![open(8, "0", 3, 4)],
         vec![parted(Kind::Partial, 3, open(1, "0", 3, 4)), below(1, open(2, "0001", 0, 4))],
         vec![parted(Kind::Partial, 1, issued(16, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
-        vec![Region { past: split_from(vec![former(""), former("0")]), ..open(1, "00", 2, 4) }],
+        vec![Region { extras: split_from(vec![former(""), former("0")]), ..open(1, "00", 2, 4) }],
         // The identifiers of this closed region belong to its all-zero subregion.
         vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "00", 2, 4)), open(3, "1", 3, 4)],
     ] {
@@ -142,7 +142,7 @@ fn err_each_invariant() {
             to: Revision(1),
             issued: Count::ZERO,
         };
-        check(vec![Region { past: split_from(vec![former]), ..open(1, "0", 3, 4) }], "former prefixes");
+        check(vec![Region { extras: split_from(vec![former]), ..open(1, "0", 3, 4) }], "former prefixes");
     }
     for bits in [0, 129, 255] {
         assert_eq!(
@@ -167,7 +167,7 @@ fn any_region() -> impl Strategy<Value = Region> {
     let bits = || prop_oneof![4 => 0..5u8, 1 => any::<u8>()];
     (0..6u64, "[01]{0,4}", bits(), bits(), kind, bits(), prop::option::of(0..6u64)).prop_map(
         |(number, on, zone, suffix, kind, sub_bits, parent)| Region {
-            parent: parent.map(RegionNumber),
+            parent: parent.map(RegionNumber).into(),
             ..parted(kind, sub_bits, open(number, &on, zone, suffix))
         },
     )

@@ -350,11 +350,11 @@ impl Run {
     fn check_family(&self) {
         for region in self.table.iter() {
             let children: Vec<_> = self.table.children(region).collect();
-            let expected = self.table.iter().filter(|inner| inner.parent == Some(region.number));
+            let expected = self.table.iter().filter(|inner| inner.parent() == Some(region.number));
             assert!(children.into_iter().eq(expected));
             let held = self.table.held(region.prefix);
             assert!(held.contains(&(region, region.since, None)));
-            for former in &region.past.prefixes {
+            for former in &region.past().prefixes {
                 assert!(self.table.held(former.prefix).contains(&(region, former.from, Some(former.to))));
             }
         }
@@ -400,13 +400,13 @@ fn is_grantable(table: &Table, id: u128) -> bool {
 /// Returns the regions without the parts that a reversal need not restore: numbers of regions that it creates again,
 /// former prefixes, and counters, which never go back.
 fn shapes(table: &Table) -> Vec<Region> {
-    let shape = |region: &Region| Region {
-        number: RegionNumber(0),
-        parent: region.parent.is_some().then_some(RegionNumber(0)),
-        since: Revision(0),
-        past: Past { key_number: Some(region.key_number()), prefixes: Vec::new(), ..Past::clone(&region.past) }.into(),
-        issued: Rare::default(),
-        ..region.clone()
+    let shape = |region: &Region| {
+        let past = Past { key_number: Some(region.key_number()), prefixes: Vec::new(), ..region.past().clone() };
+        let (number, parent) = (RegionNumber(0), region.parent().is_some().then_some(RegionNumber(1)));
+        let mut shape =
+            Region { number, parent: parent.into(), since: Revision(0), issued: Rare::default(), ..region.clone() };
+        shape.set_past(past);
+        shape
     };
     table.iter().map(shape).collect()
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use kent_ids::{ClockSeq, ClusterKey, Node, Slot, SlotEpoch};
 use kent_issue::{BURST, HolderId, SlotRecord, series_pace};
 use kent_proto::stored::{Counter, EditId, SpaceFacts, TextForm};
-use kent_regions::{Kind, Order, Pace, Past, Prefix, Rare, Region, RegionNumber, Revision};
+use kent_regions::{Extras, Kind, Order, Pace, Parent, Past, Prefix, Rare, Region, RegionNumber, Revision};
 
 use super::{
     bound::CounterKind,
@@ -37,6 +37,7 @@ fn backup(counter: &Counter) -> Backup {
         scramble_key: ClusterKey::new([1; 16]),
         text_form: TextForm::Decimal,
     };
+    let past = Past { key_number: Some(RegionNumber(1)), ..Past::default() };
     let region = Region {
         number: RegionNumber(0),
         name: "mixed".into(),
@@ -45,16 +46,14 @@ fn backup(counter: &Counter) -> Backup {
         suffix: 20,
         kind: Kind::Open,
         sub_bits: 0,
-        parent: None,
+        parent: Parent::default(),
         issued: Rare::default(),
         since: Revision(1),
-        past: Past { key_number: Some(RegionNumber(1)), ..Past::default() }.into(),
         order: Order::Scrambled,
         pace: Pace::for_bits(20),
         sealed: false,
         delegated: false,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: Extras { past: past.into(), ..Extras::default() }.into(),
     };
     let records = vec![
         (keys::counter("default", 0), stored::encode_counter(counter)),

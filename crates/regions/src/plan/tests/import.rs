@@ -1,7 +1,7 @@
 //! Tests of imports: the regions that are created, and those that do not fit the table.
 
 use super::*;
-use crate::{FormerPrefix, Imported, Kind, Past, Rare, Region, RegionNumber, Revision};
+use crate::{Extras, FormerPrefix, Imported, Kind, Past, Rare, Region, RegionNumber, Revision};
 
 fn region(name: &str, on: &str, suffix: u8) -> Region {
     Region {
@@ -12,21 +12,23 @@ fn region(name: &str, on: &str, suffix: u8) -> Region {
         suffix,
         kind: Kind::Open,
         sub_bits: 0,
-        parent: Some(RegionNumber(78)),
+        parent: Some(RegionNumber(78)).into(),
         issued: Count::Below(1).into(),
         since: Revision(79),
-        past: Past { key_number: Some(RegionNumber(76)), ..Past::default() }.into(),
         order: Order::Sequential,
         pace: Pace::for_bits(0),
         sealed: false,
         delegated: false,
-        policy: Rare::default(),
-        texts: Rare::default(),
+        extras: past(Past { key_number: Some(RegionNumber(76)), ..Past::default() }),
     }
 }
 
-fn split_from(former: FormerPrefix) -> Rare<Past> {
-    Past { prefixes: vec![former], ..Past::default() }.into()
+fn past(past: Past) -> Rare<Extras> {
+    Extras { past: past.into(), ..Extras::default() }.into()
+}
+
+fn split_from(former: FormerPrefix) -> Rare<Extras> {
+    past(Past { prefixes: vec![former], ..Past::default() })
 }
 
 fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
@@ -49,7 +51,7 @@ fn import(regions: &[(Region, Option<&str>)]) -> Edit {
 fn ok_regions_are_imported_whole_and_get_new_numbers() {
     let mut table = sample();
     let former = FormerPrefix { prefix: prefix("0"), from: Revision(1), to: Revision(40), issued: Count::Below(2) };
-    let split = Region { past: split_from(former), issued: Count::Below(3).into(), ..region("split", "0001", 2) };
+    let split = Region { extras: split_from(former), issued: Count::Below(3).into(), ..region("split", "0001", 2) };
     let shut = parted(Kind::Closed, 1, region("shut", "0000", 0));
     let local = Region { delegated: true, issued: Count::ZERO.into(), ..region("local", "00000", 2) };
     let scrambled =
@@ -60,9 +62,9 @@ fn ok_regions_are_imported_whole_and_get_new_numbers() {
     table.apply(&plan).expect("a fresh plan");
     assert_eq!(table.check(), Ok(()));
     let of = |name| table.named(name).expect("imported");
-    assert_eq!((&of("split").past.prefixes, of("split").since), (&vec![former], table.revision()));
+    assert_eq!((&of("split").past().prefixes, of("split").since), (&vec![former], table.revision()));
     assert_eq!(of("scrambled").issued, Count::Below(4).into(), "the next octave");
-    assert_eq!(of("local").parent, Some(of("shut").number));
+    assert_eq!(of("local").parent(), Some(of("shut").number));
 }
 
 #[test]
@@ -107,12 +109,12 @@ fn err_regions_that_do_not_fit() {
         (top(Region { zone: 1, ..region("x", "000", 1) }), "bad-import", &["p + z + s"]),
         (top(Region { issued: Count::Below(3).into(), ..region("x", "000", 1) }), "bad-import", &["more suffixes"]),
         (top(Region { delegated: true, ..region("x", "000", 1) }), "bad-import", &["delegated"]),
-        (top(Region { past: split_from(former), ..region("x", "1", 1) }), "prefix-conflict", &[]),
+        (top(Region { extras: split_from(former), ..region("x", "1", 1) }), "prefix-conflict", &[]),
         (top(parted(Kind::Partial, 1, region("x", "000", 1))), "bad-import", &["no subregions"]),
         (top(parted(Kind::Closed, 1, region("x", "000", 1))), "bad-import", &["all-zero"]),
-        (top(Region { policy: strict().into(), order: Order::Scrambled, ..region("x", "000", 1) }), "bad-input", &[]),
+        (top(Region { extras: strict(), order: Order::Scrambled, ..region("x", "000", 1) }), "bad-input", &[]),
         (
-            top(Region { past: split_from(FormerPrefix { prefix: prefix("1"), ..former }), ..region("x", "000", 1) }),
+            top(Region { extras: split_from(FormerPrefix { prefix: prefix("1"), ..former }), ..region("x", "000", 1) }),
             "bad-import",
             &["one of its former prefixes"],
         ),
@@ -122,6 +124,7 @@ fn err_regions_that_do_not_fit() {
     }
 }
 
-fn strict() -> Policy {
-    Policy { chunk: ChunkPolicy::Strict, ..Policy::default() }
+fn strict() -> Rare<Extras> {
+    let policy = Policy { chunk: ChunkPolicy::Strict, ..Policy::default() };
+    Extras { policy: policy.into(), ..Extras::default() }.into()
 }

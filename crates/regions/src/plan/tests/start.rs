@@ -30,7 +30,7 @@ fn ok_the_all_zero_subregion_inherits_the_policy_and_its_parents_seal_covers_it(
     let patch = Patch { sealed: Some(true), policy: PolicyPatch::to(&policy), ..Patch::default() };
     apply(&mut table, &update("open", patch));
     apply(&mut table, &subdivide("open", 1, &["x 0", "y 1 2"]));
-    let kept = |name| table.named(name).map(|region| (region.sealed, *region.policy)).expect("there");
+    let kept = |name| table.named(name).map(|region| (region.sealed, *region.policy())).expect("there");
     assert_eq!((kept("open").0, kept("x"), kept("y")), (true, (false, policy), (false, Policy::default())));
     let seal = |name| Seal::over([(&table, table.named(name).expect("there"))]).map(|seal| seal.region);
     let parent = table.named("open").expect("there").number;
@@ -53,11 +53,11 @@ fn ok_a_new_region_has_its_initial_attributes() {
     apply(&mut table, &Edit::Subdivide { name: "open".into(), by: 1, new_regions: subs, reserve_others: false });
     for name in ["x", "y", "z"] {
         let made = table.named(name).expect("made");
-        assert_eq!((*made.issued, made.sealed, *made.policy), (start.next, true, policy), "{name}");
-        assert_eq!(*made.texts, start.texts, "{name}");
+        assert_eq!((*made.issued, made.sealed, *made.policy()), (start.next, true, policy), "{name}");
+        assert_eq!(*made.texts(), start.texts, "{name}");
     }
     let heir = table.named("a").expect("made");
-    assert_eq!((*heir.issued, heir.sealed, *heir.policy), (Count::Below(9), true, Policy::default()));
+    assert_eq!((*heir.issued, heir.sealed, *heir.policy()), (Count::Below(9), true, Policy::default()));
 }
 
 #[test]

@@ -175,13 +175,13 @@ impl Repair<'_> {
     async fn recreate(&self, restored: &Table, was: &Region) {
         let (run, space) = (self.run, self.space);
         let covers = |now: &Region| now.kind == Kind::Open && was.prefix.starts_with(now.prefix);
-        if was.delegated && (was.parent.is_some() || restored.iter().any(covers)) {
+        if was.delegated && (was.parent().is_some() || restored.iter().any(covers)) {
             run.suspect(space, &was.name);
         }
         if restored.iter().any(covers) {
             return;
         }
-        if let Some(parent) = was.parent {
+        if let Some(parent) = was.parent() {
             // Operators do not edit the parent, so that the subregion's prefix stays unused.
             if let Some(parent) = restored.get(parent) {
                 run.suspect(space, &parent.name);
