@@ -47,11 +47,14 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     // The all-zero subregion of a closed region is deleted last, and then the region replaces it.
     apply(&mut table, &delete("c1"));
     assert_eq!(table.named("closed").expect("it").kind, Kind::Closed);
-    let seal = Patch { sealed: Some(true), ..Patch::default() };
-    apply(&mut table, &update("c0", seal));
+    let policy = Policy { cap: Some(Count::Below(3)), ..Policy::default() };
+    let (owner, sealed) = (Some("of the subregion".into()), Some(true));
+    apply(&mut table, &update("closed", Patch { owner: Some("of the parent".into()), ..Patch::default() }));
+    apply(&mut table, &update("c0", Patch { owner, sealed, policy: PolicyPatch::to(&policy), ..Patch::default() }));
     apply(&mut table, &delete("c0"));
     let after = table.named("closed").expect("it");
     assert_eq!((after.kind, after.zone, after.suffix, after.sealed), (Kind::Open, 3, 2, true));
+    assert_eq!((*after.policy(), after.texts().owner.as_str()), (policy, "of the parent"));
     assert_eq!(table.issue("closed", 1), Ok(0));
 }
 
