@@ -120,7 +120,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         suffix: width("suffix_bits", message.suffix_bits)?,
         kind,
         sub_bits: width("subregion_bits", message.subregion_bits)?,
-        parent: Some(RegionNumber(message.parent_number)).into(),
+        parent: Some(RegionNumber(message.parent_number)).into(), // 0 if it has none
         issued: issued.into(),
         since: Revision(message.prefix_since),
         order: order(message.order)?,

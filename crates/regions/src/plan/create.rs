@@ -12,7 +12,7 @@ use crate::{
     prefix::{BadPrefix, Prefix},
     rare::Rare,
     refusal::{Donor, NoFreePrefix, Refusal},
-    region::{Extras, Kind, Parent, Region, RegionNumber},
+    region::{Kind, Parent, Region, RegionNumber},
     table::Table,
 };
 
@@ -42,9 +42,11 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
     let issued = check_next(next, region.suffix, order)?;
     policy.check(order)?;
     texts.check()?;
-    let (policy, texts, pace) = (policy.into(), texts.into(), pace.unwrap_or(region.pace));
-    let extras = Extras { policy, texts, ..Extras::clone(&region.extras) }.into();
-    Ok(Region { issued: issued.into(), order, pace, sealed, extras, ..region })
+    let pace = pace.unwrap_or(region.pace);
+    let mut started = Region { issued: issued.into(), order, pace, sealed, ..region };
+    started.set_policy(policy);
+    started.set_texts(texts);
+    Ok(started)
 }
 
 /// Returns a top-level region that has issued nothing.
