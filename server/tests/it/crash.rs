@@ -1,8 +1,10 @@
 //! `kill -9` at random moments under load from several clients: no identifier is ever issued twice.
 
 use std::{
+    fs::{self, File},
+    process::Command,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use kent_proto::v1::{
@@ -12,7 +14,7 @@ use rand::RngExt;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, request};
+use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd_binary, request};
 
 /// The number of crashes in the short and in the long test.
 const ROUNDS: u32 = 12;
@@ -132,4 +134,29 @@ async fn ok_the_first_identifier_after_a_crash_carries_the_time_of_the_clock() {
         assert!((asked - 1000..=now_ms() + 1000).contains(&millis), "{millis} is not within a second of {asked}");
         daemon.kill();
     }
+}
+
+/// The database file can have hundreds of megabytes, and writing it again takes a second or more.
+#[tokio::test]
+async fn ok_a_start_after_a_crash_does_not_write_the_database_again() {
+    let (data, logs) = (data_dir(), data_dir());
+    let log = logs.path().join("log");
+    let wrote_again = || {
+        let mut command = Command::new(kentd_binary());
+        command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "info", "--data"]).arg(data.path());
+        keep_home(command.stderr(File::create(&log).expect("created")));
+        Daemon::spawn(&mut command).kill();
+        let lines = fs::read_to_string(&log).expect("read");
+        assert!(lines.contains("kentd"), "there is a log: {lines}");
+        lines.contains("wrote the database again")
+    };
+    create_orders(data.path()).await;
+    for _ in 0..2 {
+        assert!(!wrote_again());
+    }
+    // The daemon cannot know whether what another program wrote has reached the disk.
+    let database = File::options().write(true).open(data.path().join("db")).expect("opened");
+    database.set_modified(SystemTime::UNIX_EPOCH).expect("touched");
+    assert!(wrote_again());
+    assert!(!wrote_again());
 }

@@ -5,7 +5,7 @@
 //! | `lock` | our lock: held by the process that uses the directory, from before sled is opened until after it is closed |
 //! | `journal` | our write-ahead log, with the commits since the last checkpoint |
 //! | `newest` | the newest acknowledged revision |
-//! | `clean` | present if the database was closed cleanly: see `clean` |
+//! | `clean` | present while everything in `db` has reached the disk: see `clean` |
 //! | `db` | sled's log, which we sync through a second handle |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 //! | `images/` | images, which are not part of the database: see `images` |
@@ -134,7 +134,10 @@ impl Disk {
     pub(super) fn open(&mut self) -> Result<Ledger, DiskError> {
         quirks::check_released(&self.log)?;
         if !clean::take(&self.dir, &self.log)? {
-            rewrite(&self.log)?;
+            let bytes = rewrite(&self.log)?;
+            if bytes > 0 {
+                tracing::info!(dir = %self.dir.display(), bytes, "wrote the database again, because some of it may not be on the disk");
+            }
         }
         self.log.sync_all()?;
         let opened = self.open_released();
@@ -171,7 +174,9 @@ impl Disk {
         self.flush(ledger)?;
         self.newest.write(ledger.revision())?;
         self.enter_archive(entry, ledger, mark, &journal)?;
-        quirks::sync_files(&self.dir)
+        quirks::sync_files(&self.dir)?;
+        self.mark_clean();
+        Ok(())
     }
 
     fn enter_archive(
@@ -214,6 +219,7 @@ impl Disk {
         let frame = ledger.redo().frame();
         if !self.journal.fits(&frame) {
             self.flush(ledger)?;
+            self.mark_clean();
         }
         if let Some(archive) = &mut self.archive {
             archive.prepare_segment(frame.len(), ledger.redo().first)?;
@@ -250,6 +256,7 @@ impl Disk {
 
     /// Makes a checkpoint: durably writes the commits that `ledger` keeps in memory to sled, and restarts the journal.
     fn flush(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
+        clean::remove(&self.dir)?;
         let mut written = None;
         while ledger.keeps_more(written.as_deref()) {
             written = catch_panic(|| ledger.write_piece(written.as_deref()))??;
@@ -261,6 +268,14 @@ impl Disk {
         self.journal.restart();
         self.checkpoints += 1;
         Ok(())
+    }
+
+    /// Marks the database as clean. Every flush since it was opened must have succeeded.
+    fn mark_clean(&self) {
+        // OK because without the mark, the next opening writes the file again.
+        if let Err(error) = clean::leave(&self.dir, &self.log) {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot mark the database as clean; the next start takes longer");
+        }
     }
 
     /// Returns whether every commit is written to an archive.
@@ -279,13 +294,8 @@ impl Disk {
         if let Err(error) = &flushed {
             tracing::warn!(dir = %self.dir.display(), %error, "the last checkpoint failed; the next start replays the journal");
         }
-        let is_released = self.release(ledger);
-        // OK because without the mark, the next opening writes the file again.
-        if flushed.is_ok()
-            && is_released
-            && let Err(error) = clean::leave(&self.dir, &self.log)
-        {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot mark the store as closed cleanly; the next start takes longer");
+        if self.release(ledger) && flushed.is_ok() {
+            self.mark_clean();
         }
     }
 
@@ -293,6 +303,10 @@ impl Disk {
     /// down cleanly.
     pub(super) fn release(&mut self, ledger: Ledger) -> bool {
         self.archive = None;
+        // sled may write when it is dropped.
+        if let Err(error) = clean::remove(&self.dir) {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot remove the mark of a clean database");
+        }
         // sled syncs when it is dropped, and panics if the sync fails. No acknowledged commit is lost, because all are
         // durable already.
         let dropped = catch_panic(|| drop(ledger));
@@ -335,15 +349,15 @@ impl Drop for Disk {
     }
 }
 
-/// Overwrites `log` with its own bytes, so that the kernel marks every page as dirty.
-fn rewrite(mut log: &File) -> io::Result<()> {
+/// Overwrites `log` with its own bytes, so that the kernel marks every page as dirty. Returns the number of bytes.
+fn rewrite(mut log: &File) -> io::Result<u64> {
     let mut buffer = vec![0; REWRITE_BYTES];
     let mut at = 0;
     loop {
         log.seek(SeekFrom::Start(at))?;
         let bytes = log.read(&mut buffer)?;
         if bytes == 0 {
-            return Ok(());
+            return Ok(at);
         }
         log.seek(SeekFrom::Start(at))?;
         log.write_all(&buffer[..bytes])?;
@@ -384,7 +398,7 @@ mod tests {
         for bytes in [0, 1, REWRITE_BYTES - 1, REWRITE_BYTES, 2 * REWRITE_BYTES + 3] {
             let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
             fs::write(&path, &contents).unwrap();
-            rewrite(&open_file(&path).unwrap()).unwrap();
+            assert_eq!(rewrite(&open_file(&path).unwrap()).unwrap(), bytes as u64);
             assert!(fs::read(&path).unwrap() == contents, "{bytes} bytes");
         }
     }

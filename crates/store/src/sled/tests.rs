@@ -3,7 +3,7 @@
 mod cuts;
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc as blocking;
@@ -18,7 +18,7 @@ use super::record::Meta;
 use super::*;
 use crate::envelope;
 use crate::error::Damage;
-use crate::txn::{TXN_OPERATIONS_MAX, Version};
+use crate::txn::{TXN_OPERATIONS_MAX, VALUE_BYTES_MAX, Version};
 
 const A: Key = Key::from_static("a");
 const B: Key = Key::from_static("b");
@@ -123,11 +123,35 @@ async fn hold_a_flush(
 }
 
 #[tokio::test]
-async fn only_a_clean_close_leaves_a_mark() {
+async fn there_is_a_mark_while_the_database_is_clean() {
     let (dir, script, store) = scripted();
     let mark = dir.path().join(clean::NAME);
+    let read = || fs::read_to_string(&mark).unwrap();
+    let first = read();
     store.commit(create(A)).await.unwrap();
-    assert!(!mark.exists());
+    assert_eq!(read(), first, "a commit only writes to the journal");
+
+    // The second of these does not fit in the journal, so it makes a checkpoint.
+    let mut tasks = JoinSet::new();
+    for is_checkpoint in [false, true] {
+        let release = script.hold();
+        let values = (0..40).map(|at| Key::new(format!("large/{at}")).unwrap());
+        let large = values.fold(Txn::new(), |txn, key| txn.put(key, vec![0; VALUE_BYTES_MAX]));
+        let committer = Arc::clone(&store);
+        tasks.spawn(async move { committer.commit(large).await });
+        while !script.0.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(!mark.exists(), is_checkpoint);
+        release.send(()).unwrap();
+        tasks.join_next().await.unwrap().unwrap().unwrap();
+    }
+    assert_ne!(read(), first);
+
+    script.next(Step::Lose);
+    store.commit(create(B)).await.unwrap_err();
+    assert!(store.get(&A).await.unwrap().is_some(), "the store is opened again");
+    assert!(mark.exists());
     store.close().await;
     assert!(mark.exists());
     let open = || {
@@ -135,7 +159,6 @@ async fn only_a_clean_close_leaves_a_mark() {
         SledStore::open_with(options(dir.path()), Archiving::None, durability, Box::new(WriteAndSync)).unwrap()
     };
     let store = open();
-    assert!(!mark.exists(), "the database may be written to");
     store.commit(create(B)).await.unwrap();
     script.next(Step::Lose);
     store.close().await;
