@@ -62,6 +62,8 @@ pub(crate) struct Slice {
     pub(crate) nanos: Vec<u32>,
     /// The processor time of the server, if measured.
     pub(crate) busy: Option<Duration>,
+    /// The longest time for which the hypervisor held a processor, if measured.
+    pub(crate) held: Option<Duration>,
 }
 
 impl Slice {
@@ -144,6 +146,8 @@ pub(crate) struct Outcome {
     percentiles: [Figures; PERCENTILES.len()],
     /// The server's processor time per item in microseconds.
     busy: Figures,
+    /// The longest time for which the hypervisor held a processor, in microseconds.
+    held: Figures,
 }
 
 impl Outcome {
@@ -152,6 +156,9 @@ impl Outcome {
         if let Some(busy) = slice.busy {
             // OK because measured counts are far below 2^53.
             self.busy.push(busy.as_secs_f64() * 1e6 / slice.count as f64);
+        }
+        if let Some(held) = slice.held {
+            self.held.push(held.as_secs_f64() * 1e6);
         }
         slice.nanos.sort_unstable();
         for (share, figures) in PERCENTILES.iter().zip(&mut self.percentiles) {
@@ -200,6 +207,20 @@ impl Outcomes {
     /// Returns the longest latency of all rounds in microseconds.
     pub(crate) fn longest_micros(&self, name: &str) -> Option<f64> {
         self.of(name)?.percentiles[4].all().iter().copied().reduce(f64::max)
+    }
+
+    /// Returns the longest latency of the rounds in which the hypervisor held no processor for more than `most`, in
+    /// microseconds.
+    pub(crate) fn longest_undisturbed_micros(&self, name: &str, most: Duration) -> Option<f64> {
+        let Outcome { percentiles, held, .. } = self.of(name)?;
+        let rounds = percentiles[4].all().iter().zip(held.all());
+        let undisturbed = rounds.filter(|(_, held)| **held <= most.as_secs_f64() * 1e6);
+        undisturbed.map(|(longest, _)| *longest).reduce(f64::max)
+    }
+
+    /// Returns the longest time for which the hypervisor held a processor during a contender's slices, in microseconds.
+    pub(crate) fn held_micros(&self, name: &str) -> Option<f64> {
+        self.of(name)?.held.all().iter().copied().reduce(f64::max)
     }
 
     /// Returns the median rate per second.
@@ -378,7 +399,7 @@ impl Contest {
                 "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
                 "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
                 "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us,
-                "longest_us": outcome.percentiles[4].all(), "ratio": ratio,
+                "longest_us": outcome.percentiles[4].all(), "held_us": outcome.held.all(), "ratio": ratio,
                 "p99_ratio": p99, "server_cpu_us": outcome.busy.if_any(), "reference": reference.label.name,
             });
             self.bar.suspend(|| println!("{line}"));

@@ -14,6 +14,7 @@ mod contest;
 mod figures;
 mod grant;
 mod greedy;
+mod held;
 mod http;
 mod index;
 mod instructions;

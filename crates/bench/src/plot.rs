@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::svg::{self, Axes, Line, Panel, Scale};
 
@@ -15,7 +15,7 @@ use crate::svg::{self, Axes, Line, Panel, Scale};
 ///
 /// Write up to three files: latency.svg shows percentiles of the latency of each contender, with one panel per load;
 /// scale.svg shows rates by the number of regions, connections, and identifiers per block; tail.svg shows the longest
-/// call of each slice.
+/// call of each slice, and how long the hypervisor held a processor.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
                         kent-bench plot run.jsonl --out docs")]
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     }
     let latency = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
     let scale = panels(&rows, |row| row["at"].is_u64(), Axis);
+    rows.extend(holds(&rows));
     let tail = panels(&rows, |row| text(row, "scenario") == Some("tail"), Slices);
     ensure!(
         latency.len() + scale.len() + tail.len() > 0,
@@ -78,6 +79,17 @@ fn parse(lines: &str) -> serde_json::Result<Vec<Value>> {
 
 fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str()
+}
+
+/// Returns rows of the holds by the hypervisor beside the longest calls of the daemon.
+fn holds(rows: &[Value]) -> Vec<Value> {
+    let measured = rows.iter().filter(|row| text(row, "contender") == Some("kentd") && row["held_us"].get(0).is_some());
+    let hold = |row: &Value| {
+        let [scenario, load] = ["scenario", "load"].map(|name| &row[name]);
+        let name = "hypervisor holds a processor, beside kentd";
+        json!({"scenario": scenario, "load": load, "contender": name, "series": name, "longest_us": row["held_us"]})
+    };
+    measured.map(hold).collect()
 }
 
 /// Converts a row to points of a panel.
@@ -204,6 +216,16 @@ mod tests {
         let panels = panels(&parse(line).expect("well-formed"), |_| true, Slices);
         assert_eq!(panels[0].title, "half: longest call, ms");
         assert_eq!(panels[0].lines[0].points, [(1.0, 3.0), (2.0, 4.5)]);
+    }
+
+    #[test]
+    fn ok_holds_by_the_hypervisor_are_a_line_beside_the_daemon() {
+        let of = |contender, held: &[u32]| json!({"scenario": "tail", "load": "half", "contender": contender, "held_us": held});
+        let [row] = &holds(&[of("bare", &[1]), of("kentd", &[]), of("kentd", &[10_000, 0])])[..] else {
+            panic!("one row")
+        };
+        assert_eq!(Slices.points(row), [(1.0, 10.0), (2.0, 0.0)]);
+        assert_eq!((text(row, "scenario"), text(row, "load")), (Some("tail"), Some("half")));
     }
 
     #[test]

@@ -77,7 +77,8 @@ fn first_grant(options: &Options, start: impl FnOnce() -> anyhow::Result<Served>
     Ok(slice)
 }
 
-async fn grant(address: &str) -> anyhow::Result<()> {
+/// Gets one identifier from a server.
+pub(crate) async fn grant(address: &str) -> anyhow::Result<()> {
     AllocatorClient::new(load::connect(address).await?).allocate(lease("uuidv7", 1)).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `kent-bench table`: a daemon with a large prefix table: its memory, and the time that its start, lists, edits and
+//! `kent-bench table`: a daemon with a large prefix table: its memory, and the time that its starts, lists, edits and
 //! classification take.
 
 use std::{
@@ -27,6 +27,7 @@ use crate::{
     interrupt,
     process::Served,
     regions::SPACE,
+    start,
 };
 
 /// Measure a daemon with a table of many regions: start, pages, edits, classification, memory.
@@ -35,6 +36,9 @@ pub(crate) struct TableArgs {
     /// Approximate number of regions in the table.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     regions: u64,
+    /// Number of starts after a stop, and of starts after kill -9.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    starts: u64,
     /// Number of edits of each kind.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     edits: u64,
@@ -70,10 +74,16 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     daemon.served.stop()?;
     println!("{:34} {:>10} MiB", "store", bytes(data)? >> 20);
 
-    let began = now();
+    let (mut stopped, mut killed) = (Starts::default(), Starts::default());
+    for _ in 0..args.starts {
+        interrupt::check()?;
+        stopped.time(args, data, &runtime)?.served.process.kill()?;
+        killed.time(args, data, &runtime)?.served.stop()?;
+    }
+    stopped.print("a stop");
+    killed.print("kill -9");
+
     let daemon = Daemon::start(args, data)?;
-    println!("{:34} {:>10} ms", "start, until it serves", began.elapsed().as_millis());
-    println!("{:34} {:>10} MiB", "resident, after the start", daemon.served.resident()? >> 20);
     runtime.block_on(measure(&daemon, args))?;
     println!("{:34} {:>10} MiB", "resident, at the end", daemon.served.resident()? >> 20);
     daemon.served.stop()
@@ -259,6 +269,32 @@ impl Times {
             self.0.get(index.min(self.0.len() - 1)).map_or(0.0, |took| took.as_secs_f64() * 1e3)
         };
         println!("{what:34} {:>10.2} ms   (99 of 100 within {:.2})", at(0.5), at(0.99));
+    }
+}
+
+/// The times of starts until the first grant, and the resident memory after that in bytes.
+#[derive(Debug, Default)]
+struct Starts {
+    times: Times,
+    resident: Vec<u64>,
+}
+
+impl Starts {
+    fn time(&mut self, args: &TableArgs, data: &Path, runtime: &Runtime) -> anyhow::Result<Daemon> {
+        let began = now();
+        let daemon = Daemon::start(args, data)?;
+        runtime.block_on(start::grant(&daemon.served.address))?;
+        self.times.0.push(began.elapsed());
+        self.resident.push(daemon.served.resident()?);
+        Ok(daemon)
+    }
+
+    fn print(mut self, after: &str) {
+        self.times.print(&format!("start after {after}, to a grant"));
+        self.resident.sort();
+        let mib = |at: usize| self.resident.get(at).map_or(0, |bytes| bytes >> 20);
+        let (median, most) = (mib(self.resident.len() / 2), mib(self.resident.len() - 1));
+        println!("{:34} {median:>10} MiB  (at most {most})", format!("resident, after {after}"));
     }
 }
 

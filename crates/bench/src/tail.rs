@@ -24,6 +24,7 @@ use tonic::Code;
 
 use crate::{
     contest::{Bound, Contender, Contest, Options, Unit},
+    held,
     lean::Caller,
     load::{self, Load, lease},
     other,
@@ -39,7 +40,8 @@ use crate::{
 ///
 /// The calls are made at a constant rate, whether or not earlier ones are answered. `bare` is the bare transport under
 /// the same calls, while the daemon beside it does all the other work; `alone` is the daemon without other work. All
-/// callers use TLS. A run of ten minutes per contender: `--rounds 60 --millis 10000`.
+/// callers use TLS. A slice in which the hypervisor held a processor for longer than 10 ms is disturbed. A run of ten
+/// minutes per contender: `--rounds 60 --millis 10000`.
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
@@ -79,6 +81,9 @@ const FULL_RATE: Duration = Duration::from_secs(3);
 const COST: Bound = Bound::AtMost(3.0);
 const LONGEST: Bound = Bound::AtMost(20.0);
 
+/// A slice with a longer hold of a processor by the hypervisor is disturbed.
+const HELD: Duration = Duration::from_millis(10);
+
 /// The pauses between the calls of each kind of work.
 const EDIT: Duration = Duration::from_millis(100);
 const CLASSIFY: Duration = Duration::from_secs(1);
@@ -114,7 +119,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let calls = Load::Paced { request, connections: CONNECTIONS, per_second };
     let slice = |server: &Served| {
         let run = || runtime.block_on(load::run_as(&calls, &server.address, &caller, options.length()));
-        server.process.watched(run)
+        held::measured(|| server.process.watched(run))
     };
     let beside = |server: &Served| {
         let others = others.clone();
@@ -132,7 +137,12 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     contest.fact("p99.9, relative to bare's", outcomes.percentile_ratio(3, "kentd", "bare"), COST);
     contest.fact("p99.9, relative to alone", outcomes.percentile_ratio(3, "kentd", "kentd, alone"), Bound::Any);
     for (name, bound) in [("kentd", LONGEST), ("kentd, alone", Bound::Any), ("bare", Bound::Any)] {
-        contest.fact(format!("{name}, longest grant, ms"), outcomes.longest_micros(name).map(|us| us / 1e3), bound);
+        let fact = |what, micros: Option<f64>, bound| {
+            contest.fact(format!("{name}, {what}, ms"), micros.map(|us| us / 1e3), bound);
+        };
+        fact("longest grant", outcomes.longest_micros(name), bound);
+        fact("longest grant of the undisturbed slices", outcomes.longest_undisturbed_micros(name, HELD), Bound::Any);
+        fact("longest hold by the hypervisor", outcomes.held_micros(name), Bound::Any);
     }
     contest.finish();
     drop(runtime);
