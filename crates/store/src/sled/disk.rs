@@ -5,7 +5,7 @@
 //! | `lock` | our lock: held by the process that uses the directory, from before sled is opened until after it is closed |
 //! | `journal` | our write-ahead log, with the commits since the last checkpoint |
 //! | `newest` | the newest acknowledged revision |
-//! | `clean` | present while everything in `db` has reached the disk: see `clean` |
+//! | `clean` | the mark of a database that has reached the disk: see `clean` |
 //! | `db` | sled's log, which we sync through a second handle |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 //! | `images/` | images, which are not part of the database: see `images` |
@@ -175,8 +175,7 @@ impl Disk {
         self.newest.write(ledger.revision())?;
         self.enter_archive(entry, ledger, mark, &journal)?;
         quirks::sync_files(&self.dir)?;
-        self.mark_clean();
-        Ok(())
+        Ok(clean::leave(&self.dir, &self.log)?)
     }
 
     fn enter_archive(
@@ -219,7 +218,7 @@ impl Disk {
         let frame = ledger.redo().frame();
         if !self.journal.fits(&frame) {
             self.flush(ledger)?;
-            self.mark_clean();
+            clean::leave(&self.dir, &self.log)?;
         }
         if let Some(archive) = &mut self.archive {
             archive.prepare_segment(frame.len(), ledger.redo().first)?;
@@ -270,14 +269,6 @@ impl Disk {
         Ok(())
     }
 
-    /// Marks the database as clean. Every flush since it was opened must have succeeded.
-    fn mark_clean(&self) {
-        // OK because without the mark, the next opening writes the file again.
-        if let Err(error) = clean::leave(&self.dir, &self.log) {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot mark the database as clean; the next start takes longer");
-        }
-    }
-
     /// Returns whether every commit is written to an archive.
     pub(super) fn is_archived(&self) -> bool {
         self.archive.is_some()
@@ -294,8 +285,11 @@ impl Disk {
         if let Err(error) = &flushed {
             tracing::warn!(dir = %self.dir.display(), %error, "the last checkpoint failed; the next start replays the journal");
         }
-        if self.release(ledger) && flushed.is_ok() {
-            self.mark_clean();
+        if self.release(ledger)
+            && flushed.is_ok()
+            && let Err(error) = clean::leave(&self.dir, &self.log)
+        {
+            tracing::warn!(dir = %self.dir.display(), %error, "the last sync of the database failed; the next start writes it again");
         }
     }
 
@@ -303,7 +297,7 @@ impl Disk {
     /// down cleanly.
     pub(super) fn release(&mut self, ledger: Ledger) -> bool {
         self.archive = None;
-        // sled may write when it is dropped.
+        // The sync of what sled writes when it is dropped can fail, and so may an earlier sync have done.
         if let Err(error) = clean::remove(&self.dir) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot remove the mark of a clean database");
         }

@@ -10,7 +10,7 @@
 //! | silently truncates its log at the first damaged record | `newest` has the revision that the database must have | `damage::a_truncated_log_is_noticed` |
 //! | panics on some kinds of damage and failure, even when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
 //! | lets its threads finish their work after it is dropped, and they hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, which takes microseconds |
-//! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test, because the timer would do no harm |
+//! | also flushes on a timer | [`config`] disables the timer, so that sled rarely writes except at our flushes | no test, because the timer would do no harm |
 
 pub(super) mod leaves;
 pub(super) mod leftovers;

@@ -127,7 +127,9 @@ async fn there_is_a_mark_while_the_database_is_clean() {
     let (dir, script, store) = scripted();
     let mark = dir.path().join(clean::NAME);
     let read = || fs::read_to_string(&mark).unwrap();
+    let fits = || clean::fits(dir.path(), &File::open(dir.path().join("db")).unwrap()).unwrap();
     let first = read();
+    assert!(fits());
     store.commit(create(A)).await.unwrap();
     assert_eq!(read(), first, "a commit only writes to the journal");
 
@@ -147,6 +149,7 @@ async fn there_is_a_mark_while_the_database_is_clean() {
         tasks.join_next().await.unwrap().unwrap().unwrap();
     }
     assert_ne!(read(), first);
+    assert!(fits());
 
     script.next(Step::Lose);
     store.commit(create(B)).await.unwrap_err();
