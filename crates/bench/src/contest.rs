@@ -62,7 +62,7 @@ pub(crate) struct Slice {
     pub(crate) nanos: Vec<u32>,
     /// The processor time of the server, if measured.
     pub(crate) busy: Option<Duration>,
-    /// The longest time for which the hypervisor held a processor, if measured.
+    /// The longest time for which the machine stood still, if measured.
     pub(crate) held: Option<Duration>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Outcome {
     percentiles: [Figures; PERCENTILES.len()],
     /// The server's processor time per item in microseconds.
     busy: Figures,
-    /// The longest time for which the hypervisor held a processor, in microseconds.
+    /// The longest time for which the machine stood still, in microseconds.
     held: Figures,
 }
 
@@ -209,8 +209,7 @@ impl Outcomes {
         self.of(name)?.percentiles[4].all().iter().copied().reduce(f64::max)
     }
 
-    /// Returns the longest latency of the rounds in which the hypervisor held no processor for more than `most`, in
-    /// microseconds.
+    /// Returns the longest latency of the rounds in which the machine stood still for at most `most`, in microseconds.
     pub(crate) fn longest_undisturbed_micros(&self, name: &str, most: Duration) -> Option<f64> {
         let Outcome { percentiles, held, .. } = self.of(name)?;
         let rounds = percentiles[4].all().iter().zip(held.all());
@@ -218,7 +217,7 @@ impl Outcomes {
         undisturbed.map(|(longest, _)| *longest).reduce(f64::max)
     }
 
-    /// Returns the longest time for which the hypervisor held a processor during a contender's slices, in microseconds.
+    /// Returns the longest time for which the machine stood still during a contender's slices, in microseconds.
     pub(crate) fn held_micros(&self, name: &str) -> Option<f64> {
         self.of(name)?.held.all().iter().copied().reduce(f64::max)
     }

@@ -15,7 +15,7 @@ use crate::svg::{self, Axes, Line, Panel, Scale};
 ///
 /// Write up to three files: latency.svg shows percentiles of the latency of each contender, with one panel per load;
 /// scale.svg shows rates by the number of regions, connections, and identifiers per block; tail.svg shows the longest
-/// call of each slice, and how long the hypervisor held a processor.
+/// call of each slice, and how long the machine stood still.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kent-bench grant --json > run.jsonl\n  kent-bench scale --json >> run.jsonl\n  \
                         kent-bench plot run.jsonl --out docs")]
@@ -81,12 +81,12 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str()
 }
 
-/// Returns rows of the holds by the hypervisor beside the longest calls of the daemon.
+/// Returns rows of the standstills of the machine beside the longest calls of the daemon.
 fn holds(rows: &[Value]) -> Vec<Value> {
     let measured = rows.iter().filter(|row| text(row, "contender") == Some("kentd") && row["held_us"].get(0).is_some());
     let hold = |row: &Value| {
         let [scenario, load] = ["scenario", "load"].map(|name| &row[name]);
-        let name = "hypervisor holds a processor, beside kentd";
+        let name = "standstill of the machine, beside kentd";
         json!({"scenario": scenario, "load": load, "contender": name, "series": name, "longest_us": row["held_us"]})
     };
     measured.map(hold).collect()
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_holds_by_the_hypervisor_are_a_line_beside_the_daemon() {
+    fn ok_standstills_are_a_line_beside_the_daemon() {
         let of = |contender, held: &[u32]| json!({"scenario": "tail", "load": "half", "contender": contender, "held_us": held});
         let [row] = &holds(&[of("bare", &[1]), of("kentd", &[]), of("kentd", &[10_000, 0])])[..] else {
             panic!("one row")

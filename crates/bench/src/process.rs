@@ -106,7 +106,7 @@ fn busy(stat: &str) -> anyhow::Result<Duration> {
 
 /// The number of clock ticks per second in /proc. This number is the same on all Linux architectures that Rust
 /// supports.
-pub(crate) const TICKS: u32 = 100;
+const TICKS: u32 = 100;
 
 impl Drop for Process {
     fn drop(&mut self) {

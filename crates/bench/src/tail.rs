@@ -40,8 +40,8 @@ use crate::{
 ///
 /// The calls are made at a constant rate, whether or not earlier ones are answered. `bare` is the bare transport under
 /// the same calls, while the daemon beside it does all the other work; `alone` is the daemon without other work. All
-/// callers use TLS. A slice in which the hypervisor held a processor for longer than 10 ms is disturbed. A run of ten
-/// minutes per contender: `--rounds 60 --millis 10000`.
+/// callers use TLS. A slice in which the machine stood still for more than 10 ms is disturbed. A run of ten minutes per
+/// contender: `--rounds 60 --millis 10000`.
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
@@ -81,7 +81,7 @@ const FULL_RATE: Duration = Duration::from_secs(3);
 const COST: Bound = Bound::AtMost(3.0);
 const LONGEST: Bound = Bound::AtMost(20.0);
 
-/// A slice with a longer hold of a processor by the hypervisor is disturbed.
+/// A slice in which the machine stood still for longer is disturbed.
 const HELD: Duration = Duration::from_millis(10);
 
 /// The pauses between the calls of each kind of work.
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         };
         fact("longest grant", outcomes.longest_micros(name), bound);
         fact("longest grant of the undisturbed slices", outcomes.longest_undisturbed_micros(name, HELD), Bound::Any);
-        fact("longest hold by the hypervisor", outcomes.held_micros(name), Bound::Any);
+        fact("longest standstill of the machine", outcomes.held_micros(name), Bound::Any);
     }
     contest.finish();
     drop(runtime);
