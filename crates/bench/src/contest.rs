@@ -63,7 +63,7 @@ pub(crate) struct Slice {
     /// The processor time of the server, if measured.
     pub(crate) busy: Option<Duration>,
     /// The longest time for which the machine stood still, if measured.
-    pub(crate) held: Option<Duration>,
+    pub(crate) standstill: Option<Duration>,
 }
 
 impl Slice {
@@ -147,7 +147,7 @@ pub(crate) struct Outcome {
     /// The server's processor time per item in microseconds.
     busy: Figures,
     /// The longest time for which the machine stood still, in microseconds.
-    held: Figures,
+    standstill: Figures,
 }
 
 impl Outcome {
@@ -157,8 +157,8 @@ impl Outcome {
             // OK because measured counts are far below 2^53.
             self.busy.push(busy.as_secs_f64() * 1e6 / slice.count as f64);
         }
-        if let Some(held) = slice.held {
-            self.held.push(held.as_secs_f64() * 1e6);
+        if let Some(standstill) = slice.standstill {
+            self.standstill.push(standstill.as_secs_f64() * 1e6);
         }
         slice.nanos.sort_unstable();
         for (share, figures) in PERCENTILES.iter().zip(&mut self.percentiles) {
@@ -211,15 +211,15 @@ impl Outcomes {
 
     /// Returns the longest latency of the rounds in which the machine stood still for at most `most`, in microseconds.
     pub(crate) fn longest_undisturbed_micros(&self, name: &str, most: Duration) -> Option<f64> {
-        let Outcome { percentiles, held, .. } = self.of(name)?;
-        let rounds = percentiles[4].all().iter().zip(held.all());
-        let undisturbed = rounds.filter(|(_, held)| **held <= most.as_secs_f64() * 1e6);
+        let Outcome { percentiles, standstill, .. } = self.of(name)?;
+        let rounds = percentiles[4].all().iter().zip(standstill.all());
+        let undisturbed = rounds.filter(|(_, standstill)| **standstill <= most.as_secs_f64() * 1e6);
         undisturbed.map(|(longest, _)| *longest).reduce(f64::max)
     }
 
     /// Returns the longest time for which the machine stood still during a contender's slices, in microseconds.
-    pub(crate) fn held_micros(&self, name: &str) -> Option<f64> {
-        self.of(name)?.held.all().iter().copied().reduce(f64::max)
+    pub(crate) fn standstill_micros(&self, name: &str) -> Option<f64> {
+        self.of(name)?.standstill.all().iter().copied().reduce(f64::max)
     }
 
     /// Returns the median rate per second.
@@ -398,7 +398,7 @@ impl Contest {
                 "at": outcome.label.at.map(|(_, value)| value), "series": outcome.label.series, "contender": outcome.label.name, "unit": unit, "what": what,
                 "median": self.value(rates), "low": self.value(low), "high": self.value(high), "p50_us": p50_us,
                 "p90_us": p90_us, "p99_us": p99_us, "p999_us": p999_us, "max_us": max_us,
-                "longest_us": outcome.percentiles[4].all(), "held_us": outcome.held.all(), "ratio": ratio,
+                "longest_us": outcome.percentiles[4].all(), "standstill_us": outcome.standstill.all(), "ratio": ratio,
                 "p99_ratio": p99, "server_cpu_us": outcome.busy.if_any(), "reference": reference.label.name,
             });
             self.bar.suspend(|| println!("{line}"));

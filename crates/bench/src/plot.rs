@@ -45,7 +45,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     }
     let latency = panels(&rows, |row| text(row, "scenario") == Some("grant"), Percentiles);
     let scale = panels(&rows, |row| row["at"].is_u64(), Axis);
-    rows.extend(holds(&rows));
+    rows.extend(standstills(&rows));
     let tail = panels(&rows, |row| text(row, "scenario") == Some("tail"), Slices);
     ensure!(
         latency.len() + scale.len() + tail.len() > 0,
@@ -82,14 +82,15 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// Returns rows of the standstills of the machine beside the longest calls of the daemon.
-fn holds(rows: &[Value]) -> Vec<Value> {
-    let measured = rows.iter().filter(|row| text(row, "contender") == Some("kentd") && row["held_us"].get(0).is_some());
-    let hold = |row: &Value| {
+fn standstills(rows: &[Value]) -> Vec<Value> {
+    let measured =
+        rows.iter().filter(|row| text(row, "contender") == Some("kentd") && row["standstill_us"].get(0).is_some());
+    let line = |row: &Value| {
         let [scenario, load] = ["scenario", "load"].map(|name| &row[name]);
         let name = "standstill of the machine, beside kentd";
-        json!({"scenario": scenario, "load": load, "contender": name, "series": name, "longest_us": row["held_us"]})
+        json!({"scenario": scenario, "load": load, "contender": name, "series": name, "longest_us": row["standstill_us"]})
     };
-    measured.map(hold).collect()
+    measured.map(line).collect()
 }
 
 /// Converts a row to points of a panel.
@@ -220,8 +221,8 @@ mod tests {
 
     #[test]
     fn ok_standstills_are_a_line_beside_the_daemon() {
-        let of = |contender, held: &[u32]| json!({"scenario": "tail", "load": "half", "contender": contender, "held_us": held});
-        let [row] = &holds(&[of("bare", &[1]), of("kentd", &[]), of("kentd", &[10_000, 0])])[..] else {
+        let of = |contender, times: &[u32]| json!({"scenario": "tail", "load": "half", "contender": contender, "standstill_us": times});
+        let [row] = &standstills(&[of("bare", &[1]), of("kentd", &[]), of("kentd", &[10_000, 0])])[..] else {
             panic!("one row")
         };
         assert_eq!(Slices.points(row), [(1.0, 10.0), (2.0, 0.0)]);

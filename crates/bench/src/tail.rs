@@ -24,7 +24,6 @@ use tonic::Code;
 
 use crate::{
     contest::{Bound, Contender, Contest, Options, Unit},
-    held,
     lean::Caller,
     load::{self, Load, lease},
     other,
@@ -32,7 +31,7 @@ use crate::{
     reach::Reach,
     regions::{self, SPACE},
     secure::ServerCertificate,
-    table,
+    standstill, table,
 };
 
 /// Measure the longest unary grants at half of the full rate, while tables are edited, the index of a large table is
@@ -82,7 +81,7 @@ const COST: Bound = Bound::AtMost(3.0);
 const LONGEST: Bound = Bound::AtMost(20.0);
 
 /// A slice in which the machine stood still for longer is disturbed.
-const HELD: Duration = Duration::from_millis(10);
+const STANDSTILL: Duration = Duration::from_millis(10);
 
 /// The pauses between the calls of each kind of work.
 const EDIT: Duration = Duration::from_millis(100);
@@ -119,7 +118,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let calls = Load::Paced { request, connections: CONNECTIONS, per_second };
     let slice = |server: &Served| {
         let run = || runtime.block_on(load::run_as(&calls, &server.address, &caller, options.length()));
-        held::measured(|| server.process.watched(run))
+        standstill::measured(|| server.process.watched(run))
     };
     let beside = |server: &Served| {
         let others = others.clone();
@@ -141,8 +140,12 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
             contest.fact(format!("{name}, {what}, ms"), micros.map(|us| us / 1e3), bound);
         };
         fact("longest grant", outcomes.longest_micros(name), bound);
-        fact("longest grant of the undisturbed slices", outcomes.longest_undisturbed_micros(name, HELD), Bound::Any);
-        fact("longest standstill of the machine", outcomes.held_micros(name), Bound::Any);
+        fact(
+            "longest grant of the undisturbed slices",
+            outcomes.longest_undisturbed_micros(name, STANDSTILL),
+            Bound::Any,
+        );
+        fact("longest standstill of the machine", outcomes.standstill_micros(name), Bound::Any);
     }
     contest.finish();
     drop(runtime);

@@ -22,10 +22,10 @@
 //! free.
 //!
 //! After a *failed sync* the kernel may mark pages as clean although they never reached the disk. A later sync then
-//! succeeds without writing them, and reads still return them from the page cache. So unless a mark shows
-//! that `DIR/db` has reached the disk, opening reads it completely, writes the same bytes back, and syncs them: see
-//! `clean`. This costs one pass over a file of a few megabytes, or of hundreds if there are a million regions. Opening
-//! always does so with the journal, and then writes a marker. After that, reads show the contents of the disk.
+//! succeeds without writing them, and reads still return them from the page cache. So unless a mark shows that
+//! `DIR/db` has reached the disk, opening reads it completely, writes the same bytes back, and syncs them: see `clean`.
+//! This costs one pass over a file of a few megabytes, or of hundreds if there are a million regions. Opening always does
+//! so with the journal, and then writes a marker. After that, reads show the contents of the disk.
 //!
 //! # The archive
 //!

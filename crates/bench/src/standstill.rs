@@ -19,16 +19,15 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Runs a slice, and adds how late a thread was at most that wakes every millisecond.
 ///
 /// The thread has the highest priority that the system allows, and hardly uses the processor. So it is late when the
-/// machine stands still, and not when the processors are busy. The time that the hypervisor reports as stolen does not
-/// show this: it stayed at 20 ms in slices with stalls of over 80 ms.
+/// machine stands still, and not when the processors are busy.
 pub(crate) fn measured(slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let watch = scope.spawn(|| latest(&stop));
         let slice = slice();
         stop.store(true, Relaxed);
-        let held = watch.join().map_err(|_| anyhow!("the thread that looks at the clock panicked"))?;
-        Ok(Slice { held: Some(held), ..slice? })
+        let standstill = watch.join().map_err(|_| anyhow!("the thread that looks at the clock panicked"))?;
+        Ok(Slice { standstill: Some(standstill), ..slice? })
     })
 }
 
@@ -54,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_a_slice_has_the_longest_hold() {
+    fn ok_a_slice_has_its_longest_standstill() {
         let slice = measured(|| {
             thread::sleep(5 * PAUSE);
             Ok(Slice { count: 7, ..Slice::default() })
         });
         let slice = slice.expect("measured");
         assert_eq!(slice.count, 7);
-        assert!(slice.held.is_some_and(|held| held > Duration::ZERO), "a sleep takes a little longer");
+        assert!(slice.standstill.is_some_and(|longest| longest > Duration::ZERO), "a sleep takes a little longer");
     }
 }
