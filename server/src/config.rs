@@ -29,7 +29,7 @@ use kent_ids::grouped;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, SCHEMA};
 use kent_tls::Certificates;
-use kent_transport::tls::TlsFiles;
+use kent_transport::{threads::Threads, tls::TlsFiles};
 use tonic::codegen::http::Uri;
 
 pub use error::ConfigError;
@@ -47,8 +47,8 @@ pub use tls::TlsSettings;
 pub struct Config {
     /// The settings that have a default.
     pub set: Values,
-    /// The number of threads that serve connections.
-    pub threads: usize,
+    /// The threads that serve the connections of each port.
+    pub threads: Threads,
     /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
     /// Whether a new store may be created at a location where the witness has recorded another store.
@@ -147,7 +147,10 @@ impl Config {
         check_witness(&settings, &set)?;
         let collector = otlp::collector(&settings, set.trace_ratio)?;
         Ok(Self {
-            threads: settings.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
+            threads: Threads {
+                count: settings.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
+                is_pinned: set.pin_threads,
+            },
             witness: settings.witness.clone(),
             new_store: settings.new_store.unwrap_or(false),
             archiving: archiving(&settings, &set)?,

@@ -211,7 +211,7 @@ impl Daemon {
         let grpc_addresses = grpc.addresses().collect::<Vec<_>>().join(",");
         let first_address = grpc.tcp_address().map_or_else(|| grpc_addresses.clone(), |address| address.to_string());
         // Start at least two threads, so that a call that reads a large table does not delay the others.
-        let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
+        let calls = Calls::start(config.threads.count.max(2)).map_err(StartError::Threads)?;
         let (ports, stage) = (Tasks::with_calls(&calls), Stage::starting("the store is being opened"));
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let tls = config.tls.clone().map(Tls::open).transpose()?;

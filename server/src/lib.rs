@@ -42,7 +42,7 @@ pub use kent_http::Origins;
 pub use kent_transport::{
     handshake,
     listen::{Listeners, SocketError},
-    probe,
+    probe, threads,
     tls::{TlsError, TlsFiles},
     workers,
 };

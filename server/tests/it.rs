@@ -67,6 +67,7 @@ mod it {
     mod suggestions;
     mod supervision;
     mod tables;
+    mod threads;
     mod tls;
     mod token_commands;
     mod traces;

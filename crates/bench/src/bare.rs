@@ -15,7 +15,7 @@ use kent_client::proto::{
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
 };
-use kentd::{TlsFiles, handshake::Handshakes, workers::Workers};
+use kentd::{TlsFiles, handshake::Handshakes, threads::Threads, workers::Workers};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -30,6 +30,9 @@ pub(crate) struct BareArgs {
     /// Use this private key with the certificate.
     #[arg(long)]
     key: Option<PathBuf>,
+    /// Keep each thread on one processor.
+    #[arg(long)]
+    pin_threads: bool,
     /// Serve HTTP instead of gRPC, and answer every request with this file.
     #[arg(long, conflicts_with = "cert")]
     http: Option<PathBuf>,
@@ -56,7 +59,7 @@ pub(crate) fn run(args: BareArgs) -> anyhow::Result<()> {
             (Some(cert), Some(key)) => Handshakes::secure(TlsFiles { cert, key, client_ca: None, crl: None })?,
             _ => Handshakes::plain(),
         };
-        let threads = thread::available_parallelism()?.get();
+        let threads = Threads { count: thread::available_parallelism()?.get(), is_pinned: args.pin_threads };
         Workers::start(threads, &kentd::transport(), &services, &stop, &TaskTracker::new())?
             .accept(listener, handshakes, &stop)
             .await;

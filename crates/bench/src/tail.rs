@@ -54,6 +54,9 @@ pub(crate) struct TailArgs {
     /// Use an etcd server as the store (Debian package etcd-server).
     #[arg(long)]
     etcd: bool,
+    /// Start the daemon and the bare transport with `--pin-threads`.
+    #[arg(long)]
+    pin_threads: bool,
     /// Leave out the other work named here, to find which part causes a delay.
     #[arg(long, value_enum, value_delimiter = ',')]
     without: Vec<Work>,
@@ -100,10 +103,11 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let runtime = options.runtime()?;
     fill(args, &shared, &store, &runtime)?;
 
-    let secure = [&shared[..], &certificate.arguments()].concat();
+    let pinned: &[&str] = if args.pin_threads { &["--pin-threads"] } else { &[] };
+    let secure = [&shared[..], &certificate.arguments(), pinned].concat();
     let daemon = Served::kentd_with(options.kentd.as_ref(), &store, &secure)?;
     let [_, cert, _, key] = certificate.arguments();
-    let bare = Served::bare_with(&["--cert", cert, "--key", key])?;
+    let bare = Served::bare_with(&[&["--cert", cert, "--key", key], pinned].concat())?;
     let caller = Caller { tls: Some(runtime.block_on(certificate.certificates.refresh())?), token: None };
     let request = lease("uuidv7", 1);
     let full = Load::Unary { request: request.clone(), connections: CONNECTIONS, in_flight: IN_FLIGHT };
@@ -130,8 +134,9 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         Contender::new("kentd", || beside(&daemon)),
         Contender::new("kentd, alone", || slice(&daemon)),
     ];
-    let load = if args.etcd { "half of the full rate, etcd" } else { "half of the full rate, sled" };
-    let outcomes = contest.run(load, contenders)?;
+    let store = if args.etcd { "etcd" } else { "sled" };
+    let load = format!("half of the full rate, {store}{}", if args.pin_threads { ", pinned" } else { "" });
+    let outcomes = contest.run(&load, contenders)?;
     contest.fact("calls per second", Some(per_second), Bound::Any);
     contest.fact("p99.9, relative to bare's", outcomes.percentile_ratio(3, "kentd", "bare"), COST);
     contest.fact("p99.9, relative to alone", outcomes.percentile_ratio(3, "kentd", "kentd, alone"), Bound::Any);

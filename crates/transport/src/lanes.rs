@@ -5,7 +5,6 @@ use std::{
     future::Future,
     io,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    thread,
 };
 
 use tokio::{
@@ -17,7 +16,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::listen::Socket;
+use super::{listen::Socket, threads::Threads};
 
 /// Threads, each with its own runtime. The threads end when this value is dropped.
 #[derive(Debug)]
@@ -35,23 +34,19 @@ pub struct Lane {
 }
 
 impl Lanes {
-    /// Starts `count` threads.
+    /// Starts the threads.
     ///
     /// # Errors
     ///
     /// If a thread or a runtime cannot be started.
-    pub fn start(name: &str, count: usize) -> io::Result<Self> {
-        let end = CancellationToken::new();
-        let start = |number| {
+    pub fn start(name: &str, threads: Threads) -> io::Result<Self> {
+        let (end, mut lanes) = (CancellationToken::new(), Vec::new());
+        threads.start(name, || {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-            let lane = Lane { runtime: runtime.handle().clone() };
+            lanes.push(Lane { runtime: runtime.handle().clone() });
             let end = end.clone();
-            thread::Builder::new()
-                .name(format!("{name}-{number}"))
-                .spawn(move || runtime.block_on(end.cancelled_owned()))?;
-            Ok(lane)
-        };
-        let lanes = (0..count.max(1)).map(start).collect::<io::Result<_>>()?;
+            Ok(move || runtime.block_on(end.cancelled_owned()))
+        })?;
         Ok(Self { lanes, next: AtomicUsize::new(0), running: TaskTracker::new(), _end: end.drop_guard() })
     }
 

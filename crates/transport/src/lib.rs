@@ -23,6 +23,7 @@ pub mod port;
 mod preface;
 pub mod probe;
 mod revocation;
+pub mod threads;
 pub mod tls;
 mod traced;
 mod turns;

@@ -42,6 +42,7 @@ use super::{
     offload::Offload,
     peer::{Peer, authorization, on_behalf_of},
     pieces::Answer,
+    threads::Threads,
     traced::traced,
     workers::Workers,
 };
@@ -73,7 +74,7 @@ impl GrpcPort {
     /// If a thread or a runtime cannot be started.
     pub fn start(
         &self,
-        threads: usize,
+        threads: Threads,
         transport: &Server,
         stop: &CancellationToken,
         work: &TaskTracker,

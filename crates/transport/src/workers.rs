@@ -4,7 +4,7 @@
 //! that may take long run elsewhere: see `offload`.
 //! Connections go to the threads in turn, so that two connections of one client use two processors.
 
-use std::{convert::Infallible, future, io, sync::Arc, thread, time::Duration};
+use std::{convert::Infallible, future, io, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use tokio::{runtime, select, sync::mpsc, time};
@@ -24,7 +24,8 @@ use tonic::{
 use tracing::{debug, error, warn};
 
 use super::{
-    connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, preface::expect_http2, turns::Turns,
+    connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, preface::expect_http2,
+    threads::Threads, turns::Turns,
 };
 
 /// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
@@ -46,14 +47,14 @@ struct Entry {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with its own transport and service. After `stop` is canceled, the threads end when
+    /// Starts the threads, each with its own transport and service. After `stop` is canceled, the threads end when
     /// the calls in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
     ///
     /// If a thread or a runtime cannot be started.
     pub fn start<S>(
-        count: usize,
+        threads: Threads,
         transport: &Server,
         service: &S,
         stop: &CancellationToken,
@@ -64,7 +65,7 @@ impl Workers {
     {
         let (running, ended) = (TaskTracker::new(), CancellationToken::new());
         let mut lanes = Vec::new();
-        for number in 0..count {
+        threads.start("grpc", || {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (to_worker, connections) = mpsc::unbounded_channel();
             let lane = Entry { lane: Lane::new(runtime.handle().clone()), connections: to_worker };
@@ -73,12 +74,12 @@ impl Workers {
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
             // Dropping the guard cancels the token, even when the thread panics.
             let ended = ended.clone().drop_guard();
-            thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
+            lanes.push(lane);
+            Ok(move || {
                 let _ended = ended;
                 runtime.block_on(worker.serve());
-            })?;
-            lanes.push(lane);
-        }
+            })
+        })?;
         running.close();
         Ok(Self { lanes, running, ended })
     }

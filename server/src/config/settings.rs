@@ -117,6 +117,10 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         threads: usize ["1" to "1_024"], "KENT_THREADS" "COUNT":
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        pin_threads: bool = "false", "KENT_PIN_THREADS" "BOOL":
+            "Keep each of these threads on one processor, so that requests wait less beside other work of the daemon. Only for machines on \
+             which no other program is busy for long (docs/operating.md)";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
             "Time for requests in flight to finish after SIGTERM";
     }

@@ -59,7 +59,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 17] = [
 const COUNT: &str = "-n, such as -n 5";
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 57] = [
+pub(super) const OF_DAEMON: [&str; 58] = [
     "absence",
     "advertise",
     "archive",
@@ -97,6 +97,7 @@ pub(super) const OF_DAEMON: [&str; 57] = [
     "otlp",
     "otlp-ca",
     "packed-bytes",
+    "pin-threads",
     "redis",
     "request-bytes",
     "request-retention",
