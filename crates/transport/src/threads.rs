@@ -1,6 +1,6 @@
 //! Starts the threads that serve connections, and chooses their processors.
 
-use std::{io, iter, thread};
+use std::{io, thread};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tracing::warn;
@@ -18,19 +18,19 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the threads, named `name` and their number.
+    /// Starts the threads, named `name` and their number. `work` returns the function that the next thread runs.
     ///
     /// # Errors
     ///
-    /// If `work` fails, which returns the function that a thread runs, or a thread cannot be started.
+    /// If `work` fails, the processors cannot be read, or a thread cannot be started.
     pub(super) fn start<W: FnOnce() + Send + 'static>(
         self,
         name: &str,
         mut work: impl FnMut() -> io::Result<W>,
     ) -> io::Result<()> {
         let mut processors = if self.is_pinned { processors()? } else { Vec::new() }.into_iter().cycle();
-        for (number, work) in iter::repeat_with(&mut work).take(self.count.max(1)).enumerate() {
-            let (work, processor) = (work?, processors.next());
+        for number in 0..self.count.max(1) {
+            let (work, processor) = (work()?, processors.next());
             thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
                 if let Some(processor) = processor
                     && let Err(error) = sched_setaffinity(None, &only(processor))
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn err_work_that_cannot_be_prepared_starts_nothing() {
+    fn err_work_that_cannot_be_prepared() {
         let work = || Err::<fn(), _>(io::ErrorKind::OutOfMemory.into());
         let failed = Threads { count: 1, is_pinned: false }.start("test", work);
         assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::OutOfMemory));
