@@ -23,7 +23,7 @@ use super::{
     directory::Directory,
     follow::{Counters, REGIONS_PER_STEP},
     history,
-    space::{RegionVersions, Space, State, read_counters},
+    space::{Progress, RegionVersions, Space, State, read_counters},
 };
 use crate::{
     host::{clock::Clock, tasks::Tasks, threads::Threads},
@@ -39,8 +39,12 @@ const PAUSE_FACTOR: u32 = 100;
 /// The time for images after the daemon was told to stop. The store is closed afterwards.
 const LAST: Duration = Duration::from_secs(2);
 
-/// The number of edits that a start applies in about a second.
-const BEHIND_MAX: u64 = 8192;
+/// The number of regions that are read from sled in the time in which a start applies the change of one region.
+const REGIONS_PER_CHANGE: u64 = 3;
+
+/// The number of regions that are read from sled in an eighth of a second, and in a second.
+const EIGHTH_OF_A_SECOND: u64 = 1 << 16;
+const SECOND: u64 = 1 << 19;
 
 /// The number of parts of an image that are decoded at a time, half of them on another thread.
 const PARTS_AT_ONCE: usize = 256;
@@ -116,7 +120,7 @@ impl Directory {
         if made != Some(image.edit) || is_newer {
             return Err(Unused::OtherHistory);
         }
-        space.set_imaged(image.revision);
+        space.set_imaged(space.progress());
         self.catch_up(&space, record, Counters::Later).await?;
         // Unless the whole table was read meanwhile, with its counters.
         if space.imaged().is_some() {
@@ -229,10 +233,9 @@ impl Imaging {
 
     /// Whether a start would have to apply too many edits to the table of the image.
     fn is_due(&self, space: &Space) -> bool {
-        let (regions, revision) = space.read(|table| (table.len(), table.revision().0));
-        let behind = space.imaged().map(|imaged| revision.saturating_sub(imaged.0));
-        let most = behind_max(regions, self.history_keep);
-        regions >= self.images.records_min() && behind.is_none_or(|behind| behind > most)
+        let regions = space.read(Table::len);
+        let is_behind = |imaged| is_behind(imaged, space.progress(), regions, self.history_keep);
+        regions >= self.images.records_min() && space.imaged().is_none_or(is_behind)
     }
 
     async fn write(&self, space: Arc<Space>, deadline: Deadline) {
@@ -240,14 +243,14 @@ impl Imaging {
         let (listed, store) = (space.clone(), self.store);
         let listing = self.tasks.spawn_work(async move { listed.image(store).await });
         // OK because the work ends early only if the daemon stops; then there is no image.
-        let Ok((regions, facts)) = listing.await else { return };
+        let Ok((regions, (facts, progress))) = listing.await else { return };
         // With the priority of calls: a thread that rarely runs could hold a lock of the file system that commits need.
         let write = move || images.replace(&key, &mut deadline.limit(stored::encode_image(facts, &regions)));
         let writing = self.tasks.spawn_locking(write);
         let Ok(written) = writing.await else { return };
         match written {
             Ok(()) => {
-                space.set_imaged(facts.revision);
+                space.set_imaged(progress);
                 let millis = self.clock.steady().saturating_sub(began).as_millis();
                 debug!(space = space.key(), regions = facts.regions, millis, "image of the table written");
             }
@@ -259,18 +262,24 @@ impl Imaging {
     }
 }
 
-/// Returns how many edits an image may be behind. To apply them takes a start at most half as long as to read the records,
-/// and at most about a second. They are all in the history.
-fn behind_max(regions: usize, history_keep: u64) -> u64 {
-    let half = (regions / REGIONS_PER_STEP / 2) as u64; // OK because a length in memory fits 64 bits
-    half.min(BEHIND_MAX).min(history_keep / 2)
+/// Whether an image is too far behind the table. The later edits must all be in the history. Applying them may take a start
+/// an eighth of the time in which it would read all regions from their records, or at least an eighth of a second, but at
+/// most half of that time, and at most a second.
+fn is_behind(image: Progress, present: Progress, regions: usize, history_keep: u64) -> bool {
+    let edits = present.revision.0.saturating_sub(image.revision.0);
+    let changes = present.changes.saturating_sub(image.changes);
+    let regions = regions as u64; // OK because a length in memory fits 64 bits
+    let of_edits = edits.saturating_mul(REGIONS_PER_STEP as u64); // OK because the number is small
+    let of_changes = changes.saturating_mul(REGIONS_PER_CHANGE);
+    let most = (regions / 8).max(EIGHTH_OF_A_SECOND).min(regions / 2).min(SECOND);
+    of_edits.saturating_add(of_changes) > most || edits > history_keep / 2
 }
 
 #[cfg(test)]
 mod tests {
     use kent_ids::{DEFAULT_SPACE, UnixNanos};
     use kent_proto::{model::EditOptions, stored::Counter};
-    use kent_regions::{Count, Edit, Order, Patch, Place, Prefix, RegionNumber, Revision, Start};
+    use kent_regions::{Count, Edit, NewRegion, Order, Patch, Place, Prefix, RegionNumber, Revision, Start};
     use kent_store::{MemoryStore, Store, StoreId, Txn};
 
     use super::*;
@@ -348,7 +357,11 @@ mod tests {
             let state = State::load(&*self.store, DEFAULT_SPACE).await.expect("valid").expect("not deleted");
             let space = Space::new(DEFAULT_SPACE.to_owned(), None, state);
             let store = self.store.store_id().to_bytes();
-            assert_eq!(self.space().image(store).await, space.image(store).await);
+            let image = async |space: &Space| {
+                let (regions, (facts, _)) = space.image(store).await;
+                (regions, facts)
+            };
+            assert_eq!(image(&self.space()).await, image(&space).await);
             let table = space.read(Table::clone);
             self.space().read(|found| {
                 assert_eq!(found, &table);
@@ -367,14 +380,37 @@ mod tests {
 
     #[test]
     fn ok_an_image_may_be_behind_by_few_edits() {
-        for (regions, history_keep, most) in [
-            (1_000, 100_000, 7),
-            (1_000_000, 100_000, 7812),
-            (10_000_000, 100_000, BEHIND_MAX),
-            (1_000_000, 1_000, 500),
+        let image = Progress { revision: Revision(7), changes: 7 };
+        for (regions, history_keep, changes_per_edit, most) in [
+            (1_000, 100_000, 1, 7),
+            (100_000, 100_000, 1, 746),
+            (1_000_000, 100_000, 1, 1865),
+            (1_000_000, 100_000, 56, 538),
+            (10_000_000, 100_000, 1, 7825),
+            (1_000_000, 1_000, 1, 500),
         ] {
-            assert_eq!(behind_max(regions, history_keep), most);
+            let is_behind = |edits: u64| {
+                let present = Progress { revision: Revision(7 + edits), changes: 7 + edits * changes_per_edit };
+                is_behind(image, present, regions, history_keep)
+            };
+            assert!(!is_behind(most) && is_behind(most + 1), "{regions} regions, {changes_per_edit} changes per edit");
         }
+    }
+
+    #[tokio::test]
+    async fn ok_each_region_that_an_edit_changes_is_counted() {
+        let daemon = Daemon::start(new_store(), 1000).await;
+        assert!(daemon.create("a".to_owned(), 0).await);
+        assert_eq!(daemon.space().progress(), Progress { revision: Revision(1), changes: 1 });
+        let new_region = |name: &str| NewRegion {
+            name: name.to_owned(),
+            suffix: Some(4),
+            extension: None,
+            start: Start { next: Count::ZERO, order: Order::Sequential, ..Start::default() },
+        };
+        let new_regions = ["b", "c", "d"].map(new_region).to_vec();
+        assert!(daemon.edit(Edit::Split { name: "a".to_owned(), by: 2, new_regions }).await);
+        assert_eq!(daemon.space().progress(), Progress { revision: Revision(2), changes: 1 + 4 });
     }
 
     #[tokio::test]
@@ -406,12 +442,11 @@ mod tests {
             match below(20) {
                 0 => {
                     daemon = daemon.restart().await;
-                    let revision = daemon.space().read(Table::revision);
-                    assert_eq!(daemon.space().imaged(), Some(revision), "the stop wrote an image");
+                    assert_eq!(daemon.space().imaged(), Some(daemon.space().progress()), "the stop wrote an image");
                     daemon.check().await;
                 }
                 1 => {
-                    let facts = |space: &Space| (space.imaged(), space.read(Table::revision));
+                    let facts = |space: &Space| (space.imaged().map(|it| it.revision), space.read(Table::revision));
                     let before = facts(&daemon.space());
                     daemon = daemon.crash().await;
                     // Before the task that follows other replicas runs.
@@ -429,7 +464,8 @@ mod tests {
         let daemon = Daemon::start(new_store(), 1000).await;
         assert!(daemon.create("a".to_owned(), 0).await);
         let daemon = daemon.restart().await;
-        assert_eq!(daemon.space().imaged(), Some(Revision(1)));
+        let imaged = |daemon: &Daemon| daemon.space().imaged().map(|it| it.revision);
+        assert_eq!(imaged(&daemon), Some(Revision(1)));
         let images = daemon.store.images().expect("images");
         let parts =
             || images.open(DEFAULT_SPACE).expect("readable").expect("there").map(|part| part.expect("readable"));
@@ -464,6 +500,6 @@ mod tests {
         }
         images.replace(DEFAULT_SPACE, &mut whole.into_iter().map(Ok)).expect("replaced");
         let daemon = daemon.crash().await;
-        assert_eq!(daemon.space().imaged(), Some(Revision(1)));
+        assert_eq!(imaged(&daemon), Some(Revision(1)));
     }
 }

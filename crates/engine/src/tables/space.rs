@@ -51,8 +51,8 @@ pub struct Space {
     newest: watch::Sender<Revision>,
     /// Held during an edit.
     pub(crate) editing: tokio::sync::Mutex<()>,
-    /// The revision of the newest image of the table, if there is one from which a start can get to the present table.
-    imaged: Mutex<Option<Revision>>,
+    /// Where the newest image of the table is, if there is one from which a start can get to the present table.
+    imaged: Mutex<Option<Progress>>,
     /// Held during the construction of an index.
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -60,10 +60,20 @@ pub struct Space {
 /// The number of counters to list while their lock is held. Listing this many takes about ten microseconds.
 const CELLS_PER_LOCK: usize = 256;
 
+/// How far the edits of a table have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) revision: Revision,
+    /// The number of regions that edits have changed since the table was read. A region counts once for each edit.
+    pub(super) changes: u64,
+}
+
 /// A table, and the versions of the records that it came from.
 #[derive(Debug)]
 pub struct State {
     table: Table,
+    /// See [`Progress::changes`].
+    changes: u64,
     version: Version,
     region_versions: RegionVersions,
     /// The versions of the counters in `table`: an older counter never replaces a newer one.
@@ -172,6 +182,7 @@ impl Space {
         state.version = version;
         state.last_edit = edit;
         state.recent.push(plan);
+        state.changes += plan.changes.len() as u64; // OK because no daemon changes 2^64 regions
         for change in &plan.changes {
             let number = change.number;
             if change.after.is_none() {
@@ -263,14 +274,19 @@ impl Space {
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
-    /// The revision of the newest image of the table, if there is an image.
-    pub(super) fn imaged(&self) -> Option<Revision> {
+    /// How far the edits of the table have come.
+    pub(super) fn progress(&self) -> Progress {
+        self.state().progress()
+    }
+
+    /// Where the newest image of the table is, if there is an image.
+    pub(super) fn imaged(&self) -> Option<Progress> {
         *self.imaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that an image of the table at this revision exists.
-    pub(super) fn set_imaged(&self, revision: Revision) {
-        *self.imaged.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    /// Notes that an image of the table exists, and where.
+    pub(super) fn set_imaged(&self, progress: Progress) {
+        *self.imaged.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
     }
 
     /// Reserves the right to build an index; returns `None` if another task is building one.
@@ -352,7 +368,8 @@ impl State {
         let (region_versions, counter_versions) = (RegionVersions::default(), BTreeMap::new());
         table.set_scramble_key(scramble_key);
         let recent = RecentEdits::default();
-        Self { table, version, region_versions, counter_versions, last_edit, recent, scramble_key, text_form }
+        let changes = 0;
+        Self { table, changes, version, region_versions, counter_versions, last_edit, recent, scramble_key, text_form }
     }
 
     /// Reads a space from the store and checks it. Returns `None` if the space is deleted.
@@ -390,6 +407,7 @@ impl State {
         table.set_scramble_key(facts.scramble_key);
         Ok(Self {
             table,
+            changes: 0,
             version: space.version,
             region_versions,
             counter_versions: counters.into_iter().map(|(number, counter)| (number, counter.version)).collect(),
@@ -412,6 +430,10 @@ impl State {
         let table = Table::restore_with(&threads, image.bits, image.revision, image.next_number, regions)?;
         let fresh = Self::fresh(table, Version::new(image.version), image.edit, constants);
         Ok(Self { region_versions, ..fresh })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { revision: self.table.revision(), changes: self.changes }
     }
 
     /// The facts of an image for the store with this identity.

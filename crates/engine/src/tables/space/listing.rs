@@ -9,7 +9,7 @@ use kent_proto::stored::{ImageFacts, ImageRegion};
 use kent_regions::{Plan, Prefix, Region, RegionNumber, Revision, Table};
 use tokio::task;
 
-use super::{Space, State};
+use super::{Progress, Space, State};
 
 /// The number of regions to list while their lock is held. Each of them may be a cache miss or two.
 const REGIONS_PER_LOCK: usize = 128;
@@ -52,13 +52,14 @@ impl Space {
         self.list(|_, region| region.clone(), Arc::as_ref, |state| state.table.revision()).await
     }
 
-    /// Like [`Space::listing`], but lists what an image of the table contains, for the store with this identity.
-    pub(in crate::tables) async fn image(&self, store: [u8; 16]) -> (Vec<ImageRegion>, ImageFacts) {
+    /// Like [`Space::listing`], but lists what an image of the table contains, for the store with this identity. Also
+    /// returns where the image is.
+    pub(in crate::tables) async fn image(&self, store: [u8; 16]) -> (Vec<ImageRegion>, (ImageFacts, Progress)) {
         let item = |state: &State, region: &Arc<Region>| ImageRegion {
             region: region.clone(),
             version: state.region_version(region.number).get(),
         };
-        self.list(item, |item| &item.region, |state| state.image_facts(store)).await
+        self.list(item, |item| &item.region, |state| (state.image_facts(store), state.progress())).await
     }
 
     /// Lists an item for each region of one revision in the order of their prefixes. Also returns the result of `end`
