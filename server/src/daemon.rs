@@ -52,6 +52,7 @@ use tracing::{error, info, warn};
 use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
     maintenance::witness::{Claim, Witness, WitnessError},
+    memory,
     node::Node,
     recording,
     service::{AccessService, CodecService, LayoutsService},
@@ -295,7 +296,8 @@ impl Daemon {
             _redis_lanes: redis_lanes.clone(),
         };
         let (engine, stop) = (daemon.node.engine().clone(), daemon.ports.stopping().clone());
-        daemon.ports.spawn("figures", recording::keep(engine, store_metrics.clone(), stop));
+        daemon.ports.spawn("figures", recording::keep(engine, store_metrics.clone(), stop.clone()));
+        daemon.ports.spawn("memory", memory::keep_returning(stop));
         let calls = CallMetrics::default();
         daemon.node.engine().metrics().add(|kent| {
             metrics.register(kent);

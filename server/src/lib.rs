@@ -12,6 +12,7 @@
 //! | `service` | the gRPC services |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness, diagnosis |
 //! | `telemetry` | logs |
+//! | `memory` | returns freed memory to the system |
 //!
 //! The imports between modules form no cycle; `tests/it/imports.rs` checks this.
 
@@ -19,6 +20,7 @@ mod args;
 mod config;
 mod daemon;
 mod maintenance;
+mod memory;
 mod node;
 mod program;
 mod recording;

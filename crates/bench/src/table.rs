@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct TableArgs {
 const BATCH: u64 = 56;
 /// The region that contains all other regions that [`fill`] creates.
 const TOP: &str = "top";
+/// The time after the first grant in which the daemon returns the memory that its start has freed.
+const SETTLE: Duration = Duration::from_secs(3);
 /// The number of bits by which prefixes of the first level are longer than the prefix of [`TOP`].
 const LEVEL_BITS: u32 = 24;
 
@@ -272,11 +275,12 @@ impl Times {
     }
 }
 
-/// The times of starts until the first grant, and the resident memory after that in bytes.
+/// The times of starts until the first grant, and the resident memory in bytes: then, and after [`SETTLE`].
 #[derive(Debug, Default)]
 struct Starts {
     times: Times,
     resident: Vec<u64>,
+    settled: Vec<u64>,
 }
 
 impl Starts {
@@ -286,15 +290,19 @@ impl Starts {
         runtime.block_on(start::grant(&daemon.served.address))?;
         self.times.0.push(began.elapsed());
         self.resident.push(daemon.served.resident()?);
+        thread::sleep(SETTLE);
+        self.settled.push(daemon.served.resident()?);
         Ok(daemon)
     }
 
-    fn print(mut self, after: &str) {
+    fn print(self, after: &str) {
         self.times.print(&format!("start after {after}, to a grant"));
-        self.resident.sort();
-        let mib = |at: usize| self.resident.get(at).map_or(0, |bytes| bytes >> 20);
-        let (median, most) = (mib(self.resident.len() / 2), mib(self.resident.len() - 1));
-        println!("{:34} {median:>10} MiB  (at most {most})", format!("resident, after {after}"));
+        for (when, mut resident) in [("at the grant", self.resident), ("3 s later", self.settled)] {
+            resident.sort();
+            let mib = |at: usize| resident.get(at).map_or(0, |bytes| bytes >> 20);
+            let (median, most) = (mib(resident.len() / 2), mib(resident.len() - 1));
+            println!("{:34} {median:>10} MiB  (at most {most})", format!("resident, {when}"));
+        }
     }
 }
 
