@@ -58,10 +58,10 @@ pub(crate) struct TableArgs {
 const BATCH: u64 = 56;
 /// The region that contains all other regions that [`fill`] creates.
 const TOP: &str = "top";
-/// The time after the first grant in which the daemon returns the memory that its start has freed.
-const SETTLE: Duration = Duration::from_secs(3);
 /// The number of bits by which prefixes of the first level are longer than the prefix of [`TOP`].
 const LEVEL_BITS: u32 = 24;
+/// The time after the first grant in which the daemon returns the memory that its start has freed.
+const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
@@ -297,7 +297,8 @@ impl Starts {
 
     fn print(self, after: &str) {
         self.times.print(&format!("start after {after}, to a grant"));
-        for (when, mut resident) in [("at the grant", self.resident), ("3 s later", self.settled)] {
+        let later = format!("{} s later", SETTLE.as_secs());
+        for (when, mut resident) in [("at the grant", self.resident), (&later, self.settled)] {
             resident.sort();
             let mib = |at: usize| resident.get(at).map_or(0, |bytes| bytes >> 20);
             let (median, most) = (mib(resident.len() / 2), mib(resident.len() - 1));

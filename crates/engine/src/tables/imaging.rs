@@ -234,8 +234,8 @@ impl Imaging {
     /// Whether a start would have to apply too many edits to the table of the image.
     fn is_due(&self, space: &Space) -> bool {
         let regions = space.read(Table::len);
-        let is_behind = |imaged| is_behind(imaged, space.progress(), regions, self.history_keep);
-        regions >= self.images.records_min() && space.imaged().is_none_or(is_behind)
+        let is_old = |image| is_behind(image, space.progress(), regions, self.history_keep);
+        regions >= self.images.records_min() && space.imaged().is_none_or(is_old)
     }
 
     async fn write(&self, space: Arc<Space>, deadline: Deadline) {
