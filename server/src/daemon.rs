@@ -23,9 +23,7 @@ use kent_engine::{
     records::{failure::LoadError, founding},
 };
 use kent_http::{Gateway, Options, Stage};
-use kent_proto::v1::{
-    AccessMethods, AdminMethods, CodecMethods, LayoutsMethods, RegionsMethods, allocator_server::AllocatorServer,
-};
+use kent_proto::v1::{AccessMethods, AdminMethods, CodecMethods, LayoutsMethods, RegionsMethods};
 use kent_store::{
     ArchiveError, Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions,
     SledStore, Store, StoreId,
@@ -35,17 +33,18 @@ use kent_transport::{
     allocator::AllocatorService,
     calls::CallMetrics,
     handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
+    http2,
     lanes::Lanes,
     listen::{Listeners, SocketError, UnixSocket},
     meters::PortsMetrics,
     offload::Offload,
-    port::{GrpcPort, Port},
+    port::GrpcPort,
     tls::{POLL, Tls, TlsError},
 };
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
-use tonic::{service::Routes, transport::Server};
+use tonic::service::Routes;
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
@@ -172,26 +171,9 @@ const ETCD_PAUSE: Duration = Duration::from_secs(1);
 /// The name of the socket in the data directory.
 const SOCKET: &str = "kent.sock";
 
-/// The maximum number of open calls on one connection; clients delay further calls.
-const CALLS_MAX: u32 = 128;
-
-/// The HTTP/2 receive windows of a connection and of one call, in bytes. They suffice, because requests are small.
-const CONNECTION_WINDOW: u32 = 1 << 20;
-const CALL_WINDOW: u32 = 256 << 10;
-
 /// The maximum size of a request for identifiers, in bytes. Such a request contains only names and a request ID. Each
 /// open call may keep one request in memory.
 const ALLOCATE_BYTES_MAX: usize = 16 << 10;
-
-/// The maximum size of the headers of a request, in bytes.
-const HEADER_BYTES_MAX: u32 = 8 << 10;
-
-/// The maximum number of calls on a connection that the client has reset before the daemon has handled them. A client
-/// that exceeds this or `RESETS_LOCAL_MAX` loses its connection.
-const RESETS_PENDING_MAX: usize = 20;
-
-/// The maximum number of calls on a connection that the daemon has reset because the client broke the protocol.
-const RESETS_LOCAL_MAX: usize = 1024;
 
 impl Daemon {
     /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning.
@@ -421,12 +403,11 @@ impl Daemon {
             Offload::new(AdminMethods::new(self.node.admin()), max, engine),
         ];
         let service = Arc::new(AllocatorService::new(engine.clone(), self.traces.is_some()));
-        let allocator =
-            AllocatorServer::from_arc(service.clone()).max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
         let (auth, traces) = (engine.auth().clone(), self.traces.clone());
-        let port = Port::new(allocator, (services, routes.routes()), (auth, clock), calls, traces);
+        let allocator = (service.clone(), max.min(ALLOCATE_BYTES_MAX));
+        let port = GrpcPort::new(allocator, (services, routes.routes()), (auth, clock), calls, traces);
         let closing = self.ports.stopping().clone();
-        let workers = port.start(config.threads, &transport(), &closing, tasks.local_work());
+        let workers = http2::start(port.clone(), config.threads, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
         self.ports.spawn("gRPC port", async move { workers.accept(listeners, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
@@ -523,17 +504,6 @@ pub async fn attest(environment: &Environment, witness: &Path) -> Result<(), Sta
         Some(witness) => count_start(&*environment.store, &*environment.entropy, &witness, "simulated").await,
         None => Ok(()),
     }
-}
-
-/// The settings of the gRPC transport.
-pub fn transport() -> Server {
-    Server::builder()
-        .max_concurrent_streams(CALLS_MAX)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .initial_stream_window_size(CALL_WINDOW)
-        .http2_max_header_list_size(HEADER_BYTES_MAX)
-        .http2_max_pending_accept_reset_streams(Some(RESETS_PENDING_MAX))
-        .http2_max_local_error_reset_streams(Some(RESETS_LOCAL_MAX))
 }
 
 /// The time limit for returning unused reservations to the store.

@@ -31,7 +31,7 @@ pub use config::{
     AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings,
     Span, StoreKind, TlsSettings, Values,
 };
-pub use daemon::{StartError, attest, transport};
+pub use daemon::{StartError, attest};
 pub use kent_engine::{
     audit::AuditArgs,
     host::{Environment, clock, entropy},
@@ -42,7 +42,7 @@ pub use kent_engine::{
 };
 pub use kent_http::Origins;
 pub use kent_transport::{
-    handshake,
+    connection, handshake, http2,
     listen::{Listeners, SocketError},
     probe, threads,
     tls::{TlsError, TlsFiles},

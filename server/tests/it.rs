@@ -30,6 +30,7 @@ mod it {
     mod harness;
     mod hostile;
     mod http;
+    mod http2;
     mod images;
     mod imports;
     mod large;

@@ -1,7 +1,7 @@
 //! The bare transport: a tonic server with the daemon's threads and settings that answers every request with a constant
 //! message, or an axum server that answers every request with the same bytes.
 
-use std::{fs, net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
+use std::{fs, io, net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
 
 use anyhow::bail;
 use axum::{Router, http::header, serve::ListenerExt};
@@ -15,11 +15,22 @@ use kent_client::proto::{
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
 };
-use kentd::{TlsFiles, handshake::Handshakes, threads::Threads, workers::Workers};
+use kentd::{
+    TlsFiles,
+    connection::Connection,
+    handshake::Handshakes,
+    http2,
+    threads::Threads,
+    workers::{Serve, Workers},
+};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::{Request, Response, Status, Streaming, service::Routes};
+use tonic::{
+    Request, Response, Status, Streaming,
+    service::Routes,
+    transport::{Server, server::TcpIncoming},
+};
 
 /// The arguments of the hidden command `bare`.
 #[derive(Debug, Args)]
@@ -33,6 +44,9 @@ pub(crate) struct BareArgs {
     /// Keep each thread on one processor.
     #[arg(long)]
     pin_threads: bool,
+    /// Serve with the threads and the settings of tonic's introduction.
+    #[arg(long, conflicts_with_all = ["cert", "pin_threads", "http"])]
+    as_introduced: bool,
     /// Serve HTTP instead of gRPC, and answer every request with this file.
     #[arg(long, conflicts_with = "cert")]
     http: Option<PathBuf>,
@@ -54,20 +68,41 @@ pub(crate) fn run(args: BareArgs) -> anyhow::Result<()> {
             axum::serve(listener, Router::new().fallback(handler)).await?;
             bail!("the bare handler ended");
         }
-        let (services, stop) = (Routes::new(AllocatorServer::new(Bare)).prepare(), CancellationToken::new());
+        if args.as_introduced {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            Server::builder().add_service(AllocatorServer::new(Bare)).serve_with_incoming(incoming).await?;
+            bail!("the server ended");
+        }
+        let stop = CancellationToken::new();
         let handshakes = match (args.cert, args.key) {
             (Some(cert), Some(key)) => Handshakes::secure(TlsFiles { cert, key, client_ca: None, crl: None })?,
             _ => Handshakes::plain(),
         };
         let threads = Threads { count: thread::available_parallelism()?.get(), is_pinned: args.pin_threads };
-        Workers::start(threads, &kentd::transport(), &services, &stop, &TaskTracker::new())?
-            .accept(listener, handshakes, &stop)
-            .await;
+        Workers::start(threads, &Bare, &stop, &TaskTracker::new())?.accept(listener, handshakes, &stop).await;
         bail!("the bare transport ended")
     })
 }
 
+#[derive(Clone)]
 struct Bare;
+
+impl Serve for Bare {
+    async fn serve(self, connections: impl Stream<Item = Connection> + Send, stop: CancellationToken) {
+        let server = Server::builder()
+            .max_concurrent_streams(http2::CALLS_MAX)
+            .initial_connection_window_size(http2::CONNECTION_WINDOW)
+            .initial_stream_window_size(http2::CALL_WINDOW)
+            .http2_max_header_list_size(http2::HEADER_BYTES_MAX)
+            .http2_max_pending_accept_reset_streams(Some(http2::RESETS_PENDING_MAX))
+            .http2_max_local_error_reset_streams(Some(http2::RESETS_LOCAL_MAX));
+        let (services, connections) =
+            (Routes::new(AllocatorServer::new(self)).prepare(), connections.map(io::Result::Ok));
+        if let Err(error) = server.serve_with_incoming_shutdown(services, connections, stop.cancelled_owned()).await {
+            eprintln!("the bare transport failed: {error}");
+        }
+    }
+}
 
 #[tonic::async_trait]
 impl Allocator for Bare {

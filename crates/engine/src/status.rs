@@ -270,6 +270,17 @@ pub fn request_too_slow(limit: Duration) -> Status {
     with_reason(Code::Aborted, "REQUEST_TOO_SLOW", format!("the request did not arrive within {limit:?}"))
 }
 
+/// The status for a caller whose request ends before it is complete, because the caller gives up or the connection ends.
+pub fn request_cut_off() -> Status {
+    with_reason(Code::Cancelled, "REQUEST_CUT_OFF", "the request ended before it was complete".to_owned())
+}
+
+/// The status for a call that is not answered before its deadline.
+pub fn deadline_passed() -> Status {
+    let message = "the caller's deadline passed before the answer was known".to_owned();
+    with_reason(Code::DeadlineExceeded, "DEADLINE_PASSED", message)
+}
+
 /// The status for a request that is too large.
 pub fn request_too_large(max: usize) -> Status {
     let message = format!("the request has more than {} bytes, the maximum (--request-bytes)", grouped(max));

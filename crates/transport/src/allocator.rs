@@ -63,6 +63,51 @@ impl AllocatorService {
         Self { engine, is_tracing: false, issues_integers: true }
     }
 
+    /// Answers a unary call, unless its grant has to wait.
+    pub(crate) fn try_allocate(&self, request: &Request<AllocateRequest>) -> Result<Tried, Status> {
+        let call = Call::new(&self.engine, request.get_ref());
+        let denied = |denied: Denied| refuse_unary(call, request, denied.into());
+        let caller = identify(self.engine.auth(), request, call.began).map_err(denied)?;
+        let trace = self.trace(request, &caller);
+        caller.charge_call(call.began).map_err(denied)?;
+        let mut input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
+        if self.issues_integers {
+            input.encoding = Encoding::Integers;
+        }
+        let charge = caller.charge_ids(input.count, call.began).map_err(denied)?;
+        match self.engine.grants().try_grant(&input, &caller, || call.unary_limit(request)) {
+            Ok(TryGrant::Granted(granted, now)) => {
+                call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
+                Ok(Tried::Answered(call.answer(&granted, &input, request)))
+            }
+            Ok(TryGrant::Wait(wait)) => {
+                Ok(Tried::Waits(Box::new(Waits { began: call.began, caller, trace, input, charge, wait })))
+            }
+            Err(error) => Err(refuse_unary(call.give_back(&caller, charge), request, error)),
+        }
+    }
+
+    /// Answers a unary call whose grant has to wait.
+    pub(crate) async fn finish(
+        &self,
+        request: &Request<AllocateRequest>,
+        waits: Box<Waits>,
+    ) -> Result<Response<AllocateResponse>, Status> {
+        let Waits { began, caller, trace, input, charge, wait } = *waits;
+        let call = Call { engine: &self.engine, request: request.get_ref(), began };
+        let caller = caller.asking(asked(request));
+        let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
+        let of = call::Call::new(ALLOCATE, caller.proved().unwrap_or_default().to_owned(), peer);
+        let of = of.with_request_id(&input.request_id).with_trace(trace.clone());
+        let _part = trace.map(|trace| {
+            let mut part = trace.part("wait");
+            part.note("kent.reason", wait.reason());
+            part
+        });
+        let granted = call.finish(&input, (&caller, charge), wait, call.unary_limit(request));
+        Ok(call.answer(&call::of(of, granted).await?, &input, request))
+    }
+
     /// Returns the span of a call for identifiers, with its attributes, if the call is traced.
     fn trace(&self, request: &Request<AllocateRequest>, caller: &Caller) -> Option<Trace> {
         if !self.is_tracing {
@@ -78,41 +123,34 @@ impl AllocatorService {
     }
 }
 
+/// The outcome of trying a unary call that was not refused.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most calls are answered, and a box would cost each of them an allocation"
+)]
+pub(crate) enum Tried {
+    Answered(Response<AllocateResponse>),
+    Waits(Box<Waits>),
+}
+
+/// A unary call whose grant has to wait.
+pub(crate) struct Waits {
+    began: Duration,
+    caller: Caller,
+    trace: Option<Trace>,
+    input: AllocateInput,
+    charge: Option<Charge>,
+    wait: Wait,
+}
+
 #[tonic::async_trait]
 impl Allocator for AllocatorService {
     type AllocateStreamStream = Replies;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
-        let call = Call::new(&self.engine, request.get_ref());
-        let wait_limit = || call.wait_limit(deadline(request.metadata()));
-        let denied = |denied: Denied| refuse_unary(call, &request, denied.into());
-        let caller = identify(self.engine.auth(), &request, call.began).map_err(denied)?;
-        let trace = self.trace(&request, &caller);
-        caller.charge_call(call.began).map_err(denied)?;
-        let mut input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
-        if self.issues_integers {
-            input.encoding = Encoding::Integers;
-        }
-        let charge = caller.charge_ids(input.count, call.began).map_err(denied)?;
-        match self.engine.grants().try_grant(&input, &caller, wait_limit) {
-            Ok(TryGrant::Granted(granted, now)) => {
-                call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
-                Ok(call.answer(&granted, &input, &request))
-            }
-            Ok(TryGrant::Wait(wait)) => {
-                let caller = caller.asking(asked(&request));
-                let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
-                let of = call::Call::new(ALLOCATE, caller.proved().unwrap_or_default().to_owned(), peer);
-                let of = of.with_request_id(&input.request_id).with_trace(trace.clone());
-                let _part = trace.map(|trace| {
-                    let mut part = trace.part("wait");
-                    part.note("kent.reason", wait.reason());
-                    part
-                });
-                let granted = call::of(of, call.finish(&input, (&caller, charge), wait, wait_limit())).await?;
-                Ok(call.answer(&granted, &input, &request))
-            }
-            Err(error) => Err(refuse_unary(call.give_back(&caller, charge), &request, error)),
+        match self.try_allocate(&request)? {
+            Tried::Answered(response) => Ok(response),
+            Tried::Waits(waits) => self.finish(&request, waits).await,
         }
     }
 
@@ -250,6 +288,11 @@ impl<'a> Call<'a> {
     /// The limit on how long this call may wait.
     fn wait_limit(&self, deadline: Option<Duration>) -> WaitLimit {
         WaitLimit::new(self.began, deadline)
+    }
+
+    /// The limit on how long this unary call may wait.
+    fn unary_limit(&self, request: &Request<AllocateRequest>) -> WaitLimit {
+        self.wait_limit(deadline(request.metadata().as_ref()))
     }
 
     /// Starts the next request of a stream, reusing the lookups of the previous one.

@@ -41,8 +41,13 @@ impl Large {
 pub(super) fn replace(mut response: Response<Body>) -> Response<Body> {
     match response.extensions_mut().remove::<Large>() {
         None => response,
-        Some(large) => response.map(|_| Body::new(Pieced::new(large))),
+        Some(large) => response.map(|_| large_body(large)),
     }
+}
+
+/// Returns the body of a response with one large message.
+pub(super) fn large_body(large: Large) -> Body {
+    Body::new(Pieced::new(large))
 }
 
 /// The answer to a unary call, in which a large message is created piece by piece.

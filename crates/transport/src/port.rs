@@ -6,7 +6,7 @@
 
 use std::{
     convert::Infallible,
-    future, io,
+    future,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -22,7 +22,6 @@ use kent_engine::{
     status,
 };
 use kent_proto::v1::allocator_server::AllocatorServer;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{
     Status,
     body::Body,
@@ -32,26 +31,25 @@ use tonic::{
     },
     server::NamedService,
     service::Routes,
-    transport::Server,
 };
 
 use super::{
     allocator::AllocatorService,
     calls::{Begun, CallMetrics},
+    direct::Direct,
     methods,
     offload::Offload,
     peer::{Peer, authorization, on_behalf_of},
     pieces::Answer,
-    threads::Threads,
     traced::traced,
-    workers::Workers,
 };
 
-/// The frequently used service, Kent's other services, and the router for health and reflection. The frequently used
-/// service identifies the callers of its unary calls and counts the calls itself.
+/// The dispatcher of the gRPC port: the frequently used service, Kent's other services, and the router for health and
+/// reflection. The frequently used service identifies the callers of its unary calls and counts the calls itself.
 #[derive(Clone)]
-pub struct Port<S> {
-    allocator: S,
+pub struct GrpcPort {
+    direct: Direct,
+    allocator: AllocatorServer<AllocatorService>,
     services: Arc<[Offload]>,
     others: Routes,
     auth: Arc<Auth>,
@@ -62,26 +60,7 @@ pub struct Port<S> {
     traces: Option<Traces>,
 }
 
-/// The dispatcher of the gRPC port.
-pub type GrpcPort = Port<AllocatorServer<AllocatorService>>;
-
 impl GrpcPort {
-    /// Starts the threads that serve the port. The code of a call is compiled here, because this crate is optimized for
-    /// speed and `kentd` is not.
-    ///
-    /// # Errors
-    ///
-    /// If a thread or a runtime cannot be started.
-    pub fn start(
-        &self,
-        threads: Threads,
-        transport: &Server,
-        stop: &CancellationToken,
-        work: &TaskTracker,
-    ) -> io::Result<Workers> {
-        Workers::start(threads, transport, self, stop, work)
-    }
-
     /// Returns the services for calls that come through another port, of this name in metrics.
     pub fn through(&self, name: &'static str) -> InnerPort {
         InnerPort(Self { name, ..self.clone() })
@@ -122,17 +101,20 @@ impl Service<Request<Body>> for InnerPort {
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.0.call(request))
+        Box::pin(self.0.answer(request))
     }
 }
 
 /// A future of the answer to a call. The answer of the frequently used service is not boxed.
-type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
+pub(super) type Dispatched = Either<
+    Answer<<AllocatorServer<AllocatorService> as Service<Request<Body>>>::Future>,
+    BoxFuture<'static, Result<Response<Body>, Infallible>>,
+>;
 
 /// The frequently called method, whose service identifies the callers itself.
 const FREQUENT: &str = "/Allocate";
@@ -140,16 +122,18 @@ const FREQUENT: &str = "/Allocate";
 /// The health service, which needs no credentials because load balancers call it.
 const OPEN: &str = "grpc.health.v1.Health";
 
-impl<S> Port<S> {
-    /// Creates the port from its services.
+impl GrpcPort {
+    /// Creates the port from its services. Requests for identifiers may have `request_bytes`.
     pub fn new(
-        allocator: S,
+        (service, request_bytes): (Arc<AllocatorService>, usize),
         (services, others): (Vec<Offload>, Routes),
         (auth, clock): (Arc<Auth>, Arc<dyn Clock>),
         metrics: CallMetrics,
         traces: Option<Traces>,
     ) -> Self {
+        let allocator = AllocatorServer::from_arc(service.clone()).max_decoding_message_size(request_bytes);
         Self {
+            direct: Direct { service, request_bytes },
             allocator,
             services: services.into(),
             others: others.prepare(),
@@ -202,52 +186,35 @@ impl<S> Port<S> {
         request.extensions_mut().insert(trace.clone());
         Some(trace)
     }
-}
 
-impl<S> Service<Request<Body>> for Port<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + NamedService,
-    S::Future: Send + Unpin + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Dispatched<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        match self.allocator.poll_ready(cx) {
-            Poll::Ready(Ok(())) => Service::<Request<Body>>::poll_ready(&mut self.others, cx),
-            waiting => waiting,
-        }
+    /// Returns the service that answers calls of this path directly. Calls that may be traced take the longer way.
+    pub(super) fn direct(&self, path: &str) -> Option<&Direct> {
+        Some(&self.direct).filter(|direct| self.traces.is_none() && direct.serves(path))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    /// Answers a call. tonic's services are always ready for one.
+    pub(super) fn answer(&self, mut request: Request<Body>) -> Dispatched {
         match self.trace(&mut request) {
             None => self.dispatch(request),
             Some(trace) => Either::Right(Box::pin(traced(trace, self.dispatch(request)))),
         }
     }
-}
 
-impl<S> Port<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + NamedService,
-    S::Future: Send + Unpin + 'static,
-{
     /// Passes a call to its service.
-    fn dispatch(&mut self, mut request: Request<Body>) -> Dispatched<S::Future> {
-        let is_allocator = is_of(S::NAME, request.uri().path());
+    fn dispatch(&self, mut request: Request<Body>) -> Dispatched {
+        let is_allocator = is_of(AllocatorServer::<AllocatorService>::NAME, request.uri().path());
         if is_allocator && request.uri().path().ends_with(FREQUENT) {
-            return Either::Left(Answer(self.allocator.call(request)));
+            return Either::Left(Answer(self.allocator.clone().call(request)));
         }
         if !is_grpc(request.headers()) {
             return Either::Right(Box::pin(future::ready(Ok(not_grpc()))));
         }
         let begun = Begun::new(self.name, request.uri().path(), &*self.clock);
         let answer = match self.admit(&mut request) {
-            Ok(()) if is_allocator => Either::Left(Answer(self.allocator.call(request))),
+            Ok(()) if is_allocator => Either::Left(Answer(self.allocator.clone().call(request))),
             Ok(()) => match self.services.iter().find(|service| is_of(service.name(), request.uri().path())) {
                 Some(service) => Either::Right(Either::Left(service.call(request))),
-                None => Either::Right(Either::Right(Either::Left(self.others.call(request)))),
+                None => Either::Right(Either::Right(Either::Left(self.others.clone().call(request)))),
             },
             Err(denied) => {
                 Either::Right(Either::Right(Either::Right(future::ready(Ok(status::from_denied(&denied).into_http())))))

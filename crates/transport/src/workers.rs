@@ -4,24 +4,16 @@
 //! that may take long run elsewhere: see `offload`.
 //! Connections go to the threads in turn, so that two connections of one client use two processors.
 
-use std::{convert::Infallible, future, io, sync::Arc, time::Duration};
+use std::{future, io, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use tokio::{runtime, select, sync::mpsc, time};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
-use tonic::{
-    body::Body,
-    codegen::{
-        Service,
-        http::{Request, Response},
-    },
-    transport::Server,
-};
-use tracing::{debug, error, warn};
+use tracing::{debug, warn};
 
 use super::{
     connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, preface::expect_http2,
@@ -47,31 +39,26 @@ struct Entry {
 }
 
 impl Workers {
-    /// Starts the threads, each with its own transport and service. After `stop` is canceled, the threads end when
-    /// the calls in flight are answered and `work`, which outlives calls, is done.
+    /// Starts the threads, each with its own copy of `server`. After `stop` is canceled, the threads end when the calls
+    /// in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
     ///
     /// If a thread or a runtime cannot be started.
-    pub fn start<S>(
+    pub fn start(
         threads: Threads,
-        transport: &Server,
-        service: &S,
+        server: &impl Serve,
         stop: &CancellationToken,
         work: &TaskTracker,
-    ) -> io::Result<Self>
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    {
+    ) -> io::Result<Self> {
         let (running, ended) = (TaskTracker::new(), CancellationToken::new());
         let mut lanes = Vec::new();
         threads.start("grpc", || {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (to_worker, connections) = mpsc::unbounded_channel();
             let lane = Entry { lane: Lane::new(runtime.handle().clone()), connections: to_worker };
-            let (stop, work) = (stop.clone(), work.clone());
-            let (transport, service) = (transport.clone(), service.clone());
-            let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
+            let (server, stop, work) = (server.clone(), stop.clone(), work.clone());
+            let worker = Worker { connections, server, stop, work, _running: running.token() };
             // Dropping the guard cancels the token, even when the thread panics.
             let ended = ended.clone().drop_guard();
             lanes.push(lane);
@@ -114,35 +101,37 @@ impl Workers {
     }
 }
 
+/// Serves HTTP/2 connections on one thread.
+pub trait Serve: Clone + Send + 'static {
+    /// Serves the connections until `stop` is canceled, and returns when their calls are answered.
+    fn serve(
+        self,
+        connections: impl Stream<Item = Connection> + Send,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send;
+}
+
 /// The state of one thread.
 struct Worker<S> {
     connections: mpsc::UnboundedReceiver<Connection>,
-    transport: Server,
-    service: S,
+    server: S,
     stop: CancellationToken,
     work: TaskTracker,
     _running: TaskTrackerToken,
 }
 
-impl<S> Worker<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
-{
+impl<S: Serve> Worker<S> {
     async fn serve(self) {
         let turns = Arc::new(Turns::default());
         // The port limits the number of connections, so no limit is needed here.
         let begun = UnboundedReceiverStream::new(self.connections).map(expect_http2).buffer_unordered(usize::MAX);
         let connections = begun.filter_map(|begun| {
             let connection = begun.inspect_err(|error| debug!(%error, "a connection of the gRPC port failed")).ok();
-            future::ready(connection.map(|connection| io::Result::Ok(connection.in_turn(&turns))))
+            future::ready(connection.map(|connection| connection.in_turn(&turns)))
         });
-        let stop = self.stop.cancelled_owned();
-        let served = select! {
-            served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop) => served,
+        select! {
+            () = self.server.serve(connections, self.stop) => {}
             never = turns.run() => match never {},
-        };
-        if let Err(error) = served {
-            error!(%error, "the gRPC port failed");
         }
         self.work.close();
         self.work.wait().await;

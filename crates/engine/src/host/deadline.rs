@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tonic::metadata::MetadataMap;
+use tonic::codegen::http::HeaderMap;
 
 /// The time on the daemon's steady clock until which a request may wait for the wall clock, a window or a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ impl WaitLimit {
 
 /// Parses the caller's timeout in the header `grpc-timeout`: up to eight digits and a unit. The timeout begins when the
 /// request arrives.
-pub fn deadline(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+pub fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = (digits.len() <= 8).then(|| digits.parse().ok())??;
     match unit {
@@ -54,9 +54,9 @@ mod tests {
     use super::*;
 
     fn check(header: &str, expected: Option<Duration>) {
-        let mut metadata = MetadataMap::new();
-        metadata.insert("grpc-timeout", header.parse().expect("ASCII"));
-        assert_eq!(deadline(&metadata), expected, "{header:?}");
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-timeout", header.parse().expect("ASCII"));
+        assert_eq!(deadline(&headers), expected, "{header:?}");
     }
 
     #[test]

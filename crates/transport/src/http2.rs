@@ -1,0 +1,466 @@
+//! Serves the calls of HTTP/2 connections, on the crate h2.
+//!
+//! tonic's server runs each call in a task of its own, through layers that Kent does not need. Most calls can be answered
+//! at once, and are then answered by the task of their connection.
+
+use std::{
+    future::poll_fn,
+    io, mem,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, future::BoxFuture};
+use h2::{
+    Reason, RecvStream, SendStream,
+    server::{Builder, SendResponse},
+};
+use http_body::{Body as _, Frame};
+use kent_engine::{host::deadline::deadline, status};
+use tokio::{
+    select,
+    time::{Sleep, sleep},
+};
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFuture},
+    task::TaskTracker,
+};
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{Request, Response},
+    metadata::MetadataMap,
+    transport::server::Connected,
+};
+use tracing::debug;
+
+use super::{
+    allocator::Tried,
+    connection::Connection,
+    direct::{self, Outcome},
+    peer::Peer,
+    port::{Dispatched, GrpcPort},
+    threads::Threads,
+    workers::{Serve, Workers},
+};
+
+/// The maximum number of open calls on one connection; clients delay further calls.
+pub const CALLS_MAX: u32 = 128;
+
+/// The HTTP/2 receive window of a connection, in bytes. It suffices, because requests are small.
+pub const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// The HTTP/2 receive window of one call, in bytes.
+pub const CALL_WINDOW: u32 = 256 << 10;
+
+/// The maximum size of the headers of a request, in bytes.
+pub const HEADER_BYTES_MAX: u32 = 8 << 10;
+
+/// The maximum number of calls on a connection that the client has reset before the daemon has handled them. A client
+/// that exceeds this or `RESETS_LOCAL_MAX` loses its connection.
+pub const RESETS_PENDING_MAX: usize = 20;
+
+/// The maximum number of calls on a connection that the daemon has reset because the client broke the protocol.
+pub const RESETS_LOCAL_MAX: usize = 1024;
+
+/// Starts the threads that serve a port. The code of a call is compiled here, because this crate is optimized for speed
+/// and `kentd` is not.
+///
+/// # Errors
+///
+/// If a thread or a runtime cannot be started.
+pub fn start(port: GrpcPort, threads: Threads, stop: &CancellationToken, work: &TaskTracker) -> io::Result<Workers> {
+    Workers::start(threads, &Http2(Arc::new(port)), stop, work)
+}
+
+/// Serves connections with the dispatcher of the gRPC port.
+#[derive(Clone)]
+struct Http2(Arc<GrpcPort>);
+
+impl Serve for Http2 {
+    async fn serve(self, connections: impl Stream<Item = Connection> + Send, stop: CancellationToken) {
+        let (tasks, mut connections) = (TaskTracker::new(), pin!(connections));
+        loop {
+            let connection = select! {
+                () = stop.cancelled() => break,
+                Some(connection) = connections.next() => connection,
+                else => break,
+            };
+            tasks.spawn(serve(connection, self.0.clone(), stop.clone(), tasks.clone()));
+        }
+        tasks.close();
+        tasks.wait().await;
+    }
+}
+
+fn settings() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(CALLS_MAX)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_window_size(CALL_WINDOW)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+        .max_local_error_reset_streams(Some(RESETS_LOCAL_MAX));
+    builder
+}
+
+/// Serves a connection until it ends, or until `stop` is canceled and its calls are answered. Calls that take time run as
+/// `tasks`.
+fn serve(
+    connection: Connection,
+    port: Arc<GrpcPort>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+) -> impl Future<Output = ()> {
+    let calls = Calls { port, peer: connection.connect_info(), tasks };
+    // Boxed, because its memory is not needed after the handshake, and connections may be idle for a long time.
+    let handshake = Box::pin(settings().handshake(connection));
+    async move {
+        let mut stopped = pin!(stop.cancelled());
+        let served = select! {
+            shaken = handshake => match shaken {
+                Ok(connection) => calls.serve(connection, stopped).await,
+                Err(error) => Err(error),
+            },
+            () = stopped.as_mut() => Ok(()),
+        };
+        if let Err(error) = served {
+            debug!(%error, "a connection of the gRPC port failed");
+        }
+    }
+}
+
+/// Begins the calls of a connection.
+struct Calls {
+    port: Arc<GrpcPort>,
+    peer: Peer,
+    tasks: TaskTracker,
+}
+
+impl Calls {
+    /// Serves calls until the connection ends. Accepts no more of them once `stopped` is ready.
+    async fn serve(
+        &self,
+        mut connection: h2::server::Connection<Connection, Bytes>,
+        mut stopped: Pin<&mut WaitForCancellationFuture<'_>>,
+    ) -> Result<(), h2::Error> {
+        let mut is_stopping = false;
+        poll_fn(|cx| {
+            if !is_stopping && stopped.as_mut().poll(cx).is_ready() {
+                is_stopping = true;
+                connection.graceful_shutdown();
+            }
+            loop {
+                // Each time that h2 is asked for a call, it writes the answers so far. So all calls that have arrived are
+                // accepted first, and their answers are written together.
+                let mut arrived = Vec::new();
+                let accepted = loop {
+                    match connection.poll_accept(cx) {
+                        Poll::Ready(Some(Ok(call))) => arrived.push(call),
+                        Poll::Ready(Some(Err(error))) => break Poll::Ready(Err(error)),
+                        Poll::Ready(None) => break Poll::Ready(Ok(())),
+                        Poll::Pending => break Poll::Pending,
+                    }
+                };
+                if arrived.is_empty() || accepted.is_ready() {
+                    return accepted;
+                }
+                for (request, respond) in arrived {
+                    self.begin(request, respond, cx);
+                }
+            }
+        })
+        .await
+    }
+
+    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
+        let (mut head, mut stream) = request.into_parts();
+        head.extensions.insert(self.peer.clone());
+        let mut arrived = Bytes::new();
+        if let Some(direct) = self.port.direct(head.uri.path()) {
+            match direct.read(&mut stream, cx) {
+                Ok(message) => {
+                    let metadata = MetadataMap::from_headers(head.headers);
+                    let request = tonic::Request::from_parts(metadata, head.extensions, message);
+                    return match direct.service.try_allocate(&request) {
+                        Ok(Tried::Waits(waits)) => {
+                            let timeout = deadline(request.metadata().as_ref());
+                            self.run(Step::Grant(direct.finish(request, waits)), respond, timeout, cx);
+                        }
+                        Ok(Tried::Answered(response)) => self.answer(Ok(response), respond, cx),
+                        Err(refusal) => self.answer(Err(refusal), respond, cx),
+                    };
+                }
+                Err(bytes) => arrived = bytes,
+            }
+        }
+        let timeout = deadline(&head.headers);
+        let answer = self.port.answer(Request::from_parts(head, Body::new(Received { arrived, stream })));
+        self.run(Step::Answer(answer), respond, timeout, cx);
+    }
+
+    /// Answers a call directly.
+    fn answer(&self, outcome: Outcome, mut respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
+        if let Some((body, stream)) = direct::send(outcome, &mut respond) {
+            self.run(Step::Send(body, stream), respond, None, cx);
+        }
+    }
+
+    /// Continues a call now and, if it has to wait, in a task of its own.
+    fn run(&self, step: Step, respond: SendResponse<Bytes>, timeout: Option<Duration>, cx: &mut Context<'_>) {
+        let mut call = Call { step, respond, timeout: None };
+        if Pin::new(&mut call).poll(cx).is_pending() {
+            call.timeout = timeout.map(|timeout| Box::pin(sleep(timeout)));
+            self.tasks.spawn(call);
+        }
+    }
+}
+
+/// The body of a request.
+struct Received {
+    /// Bytes that were already read.
+    arrived: Bytes,
+    stream: RecvStream,
+}
+
+impl http_body::Body for Received {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Self { arrived, stream } = &mut *self;
+        if !arrived.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(mem::take(arrived)))));
+        }
+        let failed = |_| Some(Err(status::request_cut_off()));
+        Poll::Ready(match ready!(stream.poll_data(cx)) {
+            Some(Ok(data)) => {
+                // OK because it fails only for more bytes than have arrived.
+                let _ = stream.flow_control().release_capacity(data.len());
+                Some(Ok(Frame::data(data)))
+            }
+            Some(Err(error)) => failed(error),
+            None => match ready!(stream.poll_trailers(cx)) {
+                Ok(trailers) => trailers.map(|trailers| Ok(Frame::trailers(trailers))),
+                Err(error) => failed(error),
+            },
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.arrived.is_empty() && self.stream.is_end_stream()
+    }
+}
+
+/// A call: works out the answer, and sends it. Ends early if the caller gives up.
+struct Call {
+    step: Step,
+    respond: SendResponse<Bytes>,
+    /// The end of the time that the caller allows for the answer. Set once the call has to wait.
+    timeout: Option<Pin<Box<Sleep>>>,
+}
+
+enum Step {
+    Answer(Dispatched),
+    Grant(BoxFuture<'static, Outcome>),
+    Send(Body, SendStream<Bytes>),
+}
+
+impl Future for Call {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { step, respond, timeout } = &mut *self;
+        loop {
+            let begun = match step {
+                Step::Answer(answer) => Pin::new(answer).poll(cx).map(|Ok(response)| send(response, respond)),
+                Step::Grant(grant) => grant.as_mut().poll(cx).map(|outcome| direct::send(outcome, respond)),
+                Step::Send(body, stream) => {
+                    let sent = poll_send(body, stream, cx);
+                    let has_given_up = sent.is_pending() && stream.poll_reset(cx).is_ready();
+                    return if has_given_up { Poll::Ready(()) } else { sent };
+                }
+            };
+            match begun {
+                Poll::Ready(Some((body, stream))) => *step = Step::Send(body, stream),
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending if respond.poll_reset(cx).is_ready() => return Poll::Ready(()),
+                Poll::Pending => {
+                    let Some(timeout) = timeout else { return Poll::Pending };
+                    ready!(timeout.as_mut().poll(cx));
+                    direct::send(Err(status::deadline_passed()), respond);
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+}
+
+/// Begins to send a response. Returns the body that is still to be sent, unless the caller has given up.
+fn send(response: Response<Body>, respond: &mut SendResponse<Bytes>) -> Option<(Body, SendStream<Bytes>)> {
+    let (head, body) = response.into_parts();
+    let is_whole = body.is_end_stream();
+    let stream = respond.send_response(Response::from_parts(head, ()), is_whole).ok()?;
+    if is_whole { None } else { Some((body, stream)) }
+}
+
+/// Sends a body, piece by piece, as the caller's window allows.
+fn poll_send(body: &mut Body, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<()> {
+    loop {
+        // A piece may be larger than the window: then h2 keeps the rest, and the next piece waits for the window.
+        stream.reserve_capacity(1);
+        while stream.capacity() == 0 {
+            match ready!(stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(()),
+            }
+        }
+        let sent = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            None => stream.send_data(Bytes::new(), true).map(|()| true),
+            Some(Err(_)) => {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                Ok(true)
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => {
+                    let is_last = body.is_end_stream();
+                    stream.send_data(data, is_last).map(|()| is_last)
+                }
+                Err(frame) => stream.send_trailers(frame.into_trailers().unwrap_or_default()).map(|()| true),
+            },
+        };
+        // If it failed, the caller has given up.
+        if sent.unwrap_or(true) {
+            return Poll::Ready(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use futures_util::future;
+    use h2::client;
+    use tokio::{io::duplex, sync::oneshot, task};
+    use tonic::{
+        Code,
+        codegen::http::{HeaderMap, HeaderValue},
+    };
+
+    use super::*;
+
+    /// Opens a connection on which the caller's window has `window` bytes. Each call is passed to `answer`, and runs as a
+    /// task. Returns the caller's end.
+    async fn open(
+        window: u32,
+        answer: impl FnOnce(SendResponse<Bytes>) -> Call + Send + 'static,
+    ) -> client::SendRequest<Bytes> {
+        let (near, far) = duplex(1 << 16);
+        let (mut answer, tasks) = (Some(answer), TaskTracker::new());
+        let calls = tasks.clone();
+        tasks.spawn(async move {
+            let mut server = settings().handshake::<_, Bytes>(far).await.expect("a connection");
+            while let Some(Ok((_, respond))) = server.accept().await {
+                calls.spawn(answer.take().expect("one call")(respond));
+            }
+        });
+        let (caller, connection) =
+            client::Builder::new().initial_window_size(window).handshake(near).await.expect("a connection");
+        tasks.spawn(connection);
+        caller.ready().await.expect("ready")
+    }
+
+    fn call() -> Request<()> {
+        Request::post("http://kent/kent.v1.Allocator/Allocate").body(()).expect("a request")
+    }
+
+    fn step(step: Step) -> impl FnOnce(SendResponse<Bytes>) -> Call {
+        |respond| Call { step, respond, timeout: None }
+    }
+
+    fn code(headers: &HeaderMap) -> Option<Code> {
+        Status::from_header_map(headers).map(|status| status.code())
+    }
+
+    /// A body of pieces, which fails after the last one.
+    struct Pieces {
+        rest: VecDeque<Bytes>,
+        /// Is told how many pieces are left.
+        left: tokio::sync::watch::Sender<usize>,
+    }
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            let piece = self.rest.pop_front();
+            self.left.send_replace(self.rest.len());
+            Poll::Ready(Some(piece.map(Frame::data).ok_or_else(|| Status::internal("the last piece was sent"))))
+        }
+    }
+
+    #[tokio::test]
+    async fn err_a_call_whose_deadline_passes_is_answered() {
+        let grant = Step::Grant(Box::pin(future::pending()));
+        let late = |respond| Call { step: grant, respond, timeout: Some(Box::pin(sleep(Duration::from_millis(1)))) };
+        let mut caller = open(1 << 16, late).await;
+        let (response, _request) = caller.send_request(call(), false).expect("sent");
+        let response = response.await.expect("an answer");
+        assert_eq!(code(response.headers()), Some(Code::DeadlineExceeded));
+    }
+
+    #[tokio::test]
+    async fn ok_a_call_ends_when_its_caller_gives_up() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let (began, begins) = oneshot::channel();
+        let grant = async move {
+            let _held = held;
+            began.send(()).expect("the test waits");
+            future::pending::<Outcome>().await
+        };
+        let mut caller = open(1 << 16, step(Step::Grant(Box::pin(grant)))).await;
+        let (_response, mut request) = caller.send_request(call(), false).expect("sent");
+        begins.await.expect("the call begins");
+        request.send_reset(Reason::CANCEL);
+        dropped.await.expect_err("the call is dropped");
+    }
+
+    #[tokio::test]
+    async fn ok_the_next_piece_waits_for_the_caller_and_a_failure_resets_the_call() {
+        let (left, mut pieces_left) = tokio::sync::watch::channel(4);
+        let body = Pieces { rest: (1..=3).map(|piece| Bytes::from(vec![piece; 10])).collect(), left };
+        let response = Response::new(Body::new(body));
+        let answer = Box::pin(future::ready(Ok(response)));
+        let mut caller = open(10, step(Step::Answer(future::Either::Right(answer)))).await;
+        let (response, _request) = caller.send_request(call(), false).expect("sent");
+        let mut body = response.await.expect("an answer").into_body();
+        for (piece, left) in [(1, 2), (2, 1), (3, 0)] {
+            assert_eq!(body.data().await.expect("a piece").expect("sent"), vec![piece; 10]);
+            // The window is full, so the next piece is not made.
+            for _ in 0..20 {
+                task::yield_now().await;
+            }
+            assert_eq!(*pieces_left.borrow_and_update(), left);
+            body.flow_control().release_capacity(10).expect("received");
+        }
+        let error = body.data().await.expect("an end").expect_err("reset");
+        assert_eq!(error.reason(), Some(Reason::INTERNAL_ERROR));
+    }
+
+    #[tokio::test]
+    async fn ok_an_answer_without_a_body_ends_at_once() {
+        let mut response = Response::new(Body::empty());
+        response.headers_mut().insert("grpc-status", HeaderValue::from_static("5"));
+        let answer = Box::pin(future::ready(Ok(response)));
+        let mut caller = open(10, step(Step::Answer(future::Either::Right(answer)))).await;
+        let (response, _request) = caller.send_request(call(), false).expect("sent");
+        let response = response.await.expect("an answer");
+        assert_eq!((code(response.headers()), response.body().is_end_stream()), (Some(Code::NotFound), true));
+    }
+}
