@@ -271,8 +271,9 @@ pub fn request_too_slow(limit: Duration) -> Status {
 }
 
 /// The status for a caller whose request ends before it is complete, because the caller gives up or the connection ends.
+/// With the code `CANCELLED`, tonic would take the request as complete.
 pub fn request_cut_off() -> Status {
-    with_reason(Code::Cancelled, "REQUEST_CUT_OFF", "the request ended before it was complete".to_owned())
+    with_reason(Code::Aborted, "REQUEST_CUT_OFF", "the request ended before it was complete".to_owned())
 }
 
 /// The status for a call that is not answered before its deadline.

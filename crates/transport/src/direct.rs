@@ -16,7 +16,7 @@ use prost::Message;
 use tonic::{
     Code, Request, Response, Status,
     body::Body,
-    codegen::http::{self, HeaderMap, HeaderValue, header::CONTENT_TYPE},
+    codegen::http::{self, HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE, request::Parts},
 };
 
 use super::{
@@ -26,6 +26,9 @@ use super::{
 
 /// The path of the method.
 const PATH: &str = "/kent.v1.Allocator/Allocate";
+
+/// The header with the compression of the request.
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// The bytes before each message (gRPC over HTTP/2, "Length-Prefixed-Message").
 const PREFIX_BYTES: usize = 5;
@@ -38,31 +41,15 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) fn serves(&self, path: &str) -> bool {
-        path == PATH
+    /// Whether this call can be answered directly. tonic refuses all compressed requests.
+    pub(super) fn serves(&self, head: &Parts) -> bool {
+        head.uri.path() == PATH && head.headers.get(ENCODING).is_none_or(|encoding| encoding == "identity")
     }
 
     /// Reads a request. If it has not arrived as a whole and in one frame, or is not valid, returns the bytes that were
     /// read.
     pub(super) fn read(&self, stream: &mut RecvStream, cx: &mut Context<'_>) -> Result<AllocateRequest, Bytes> {
-        let mut arrived = Bytes::new();
-        // Some clients end the call with an empty frame. To join many small frames here would be slow.
-        while !stream.is_end_stream() {
-            match stream.poll_data(cx) {
-                Poll::Ready(Some(Ok(data))) => {
-                    // OK because it fails only for more bytes than have arrived.
-                    let _ = stream.flow_control().release_capacity(data.len());
-                    match arrived.is_empty() {
-                        true => arrived = data,
-                        false if data.is_empty() => {}
-                        false => return Err([arrived, data].concat().into()),
-                    }
-                }
-                Poll::Ready(None) => break,
-                Poll::Ready(Some(Err(_))) | Poll::Pending => return Err(arrived),
-            }
-        }
-        decode(&arrived, self.request_bytes).ok_or(arrived)
+        read(stream, self.request_bytes, cx)
     }
 
     /// Answers a call whose grant has to wait.
@@ -70,6 +57,27 @@ impl Direct {
         let service = self.service.clone();
         Box::pin(async move { service.finish(&request, waits).await })
     }
+}
+
+fn read(stream: &mut RecvStream, max: usize, cx: &mut Context<'_>) -> Result<AllocateRequest, Bytes> {
+    let mut arrived = Bytes::new();
+    // Some clients end the call with an empty frame. To join many small frames here would be slow.
+    while !stream.is_end_stream() {
+        match stream.poll_data(cx) {
+            Poll::Ready(Some(Ok(data))) => {
+                // OK because it fails only for more bytes than have arrived.
+                let _ = stream.flow_control().release_capacity(data.len());
+                match arrived.is_empty() {
+                    true => arrived = data,
+                    false if data.is_empty() => {}
+                    false => return Err([arrived, data].concat().into()),
+                }
+            }
+            Poll::Ready(None) => break,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => return Err(arrived),
+        }
+    }
+    decode(&arrived, max).ok_or(arrived)
 }
 
 /// Decodes a single message that is not compressed and has at most `max` bytes.
@@ -118,7 +126,62 @@ fn try_send(
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
+    use h2::{client, server};
+    use tokio::io::duplex;
+    use tokio_util::task::TaskTracker;
+
     use super::*;
+
+    /// Sends these frames as a request, and reads it once all of them have arrived.
+    async fn read_frames(frames: &[(&[u8], bool)]) -> Result<AllocateRequest, Bytes> {
+        let (near, far) = duplex(1 << 16);
+        let connected = tokio::join!(client::handshake(near), server::handshake(far));
+        let (caller, connection) = connected.0.expect("HTTP/2");
+        let (mut server, tasks) = (connected.1.expect("HTTP/2"), TaskTracker::new());
+        tasks.spawn(connection);
+        let mut caller = caller.ready().await.expect("ready");
+        let head = http::Request::post("http://kent").body(()).expect("a request");
+        let (_response, mut request) = caller.send_request(head, frames.is_empty()).expect("sent");
+        for (data, is_last) in frames {
+            request.send_data(Bytes::copy_from_slice(data), *is_last).expect("sent");
+        }
+        let (call, _respond) = server.accept().await.expect("a call").expect("HTTP/2");
+        // All frames were sent before, so they arrive as soon as both ends have worked for a while.
+        for _ in 0..50 {
+            poll_fn(|cx| {
+                assert!(server.poll_accept(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            tokio::task::yield_now().await;
+        }
+        let mut stream = call.into_body();
+        poll_fn(|cx| Poll::Ready(read(&mut stream, 100, cx))).await
+    }
+
+    #[tokio::test]
+    async fn ok_a_request_is_read_directly_if_it_has_arrived_in_one_frame() {
+        let message = AllocateRequest { source: "xid".to_owned(), count: 7, ..AllocateRequest::default() };
+        let encoded = message.encode_to_vec();
+        let whole = [&[0, 0, 0, 0, u8::try_from(encoded.len()).expect("short")], &*encoded].concat();
+        let (first, second) = whole.split_at(7);
+        for frames in [&[(&*whole, true)][..], &[(&whole, false), (&[], true)], &[(&[], false), (&whole, true)]] {
+            assert_eq!(read_frames(frames).await, Ok(message.clone()), "{frames:?}");
+        }
+        for (frames, read) in [
+            (&[(&*whole, false)][..], &*whole),
+            (&[(first, false), (second, true)], &whole),
+            (&[(first, false), (second, false)], &whole),
+            (&[(first, true)], first),
+            (&[(first, false)], first),
+            (&[(&[], true)], &[]),
+            (&[], &[]),
+        ] {
+            assert_eq!(read_frames(frames).await, Err(Bytes::copy_from_slice(read)), "{frames:?}");
+        }
+    }
 
     #[test]
     fn ok_only_one_whole_message_is_decoded() {

@@ -27,7 +27,7 @@ use tonic::{
     body::Body,
     codegen::{
         Service,
-        http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE},
+        http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE, request::Parts},
     },
     server::NamedService,
     service::Routes,
@@ -187,9 +187,9 @@ impl GrpcPort {
         Some(trace)
     }
 
-    /// Returns the service that answers calls of this path directly. Calls that may be traced take the longer way.
-    pub(super) fn direct(&self, path: &str) -> Option<&Direct> {
-        Some(&self.direct).filter(|direct| self.traces.is_none() && direct.serves(path))
+    /// Returns the service that answers this call directly. Calls that may be traced take the longer way.
+    pub(super) fn direct(&self, head: &Parts) -> Option<&Direct> {
+        Some(&self.direct).filter(|direct| self.traces.is_none() && direct.serves(head))
     }
 
     /// Answers a call. tonic's services are always ready for one.
