@@ -4,7 +4,7 @@
 //! tonic's codec reads and writes streams of messages, which takes longer than a grant.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{Context, Poll},
 };
 
@@ -29,6 +29,12 @@ const PATH: &str = "/kent.v1.Allocator/Allocate";
 
 /// The header with the compression of the request.
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+
+/// The headers and the trailers of an answer. To copy them is faster than to build them.
+static HEAD: LazyLock<HeaderMap> =
+    LazyLock::new(|| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/grpc"))]));
+static TRAILERS: LazyLock<HeaderMap> =
+    LazyLock::new(|| HeaderMap::from_iter([(Status::GRPC_STATUS, HeaderValue::from(Code::Ok as i32))]));
 
 /// The bytes before each message (gRPC over HTTP/2, "Length-Prefixed-Message").
 const PREFIX_BYTES: usize = 5;
@@ -109,7 +115,7 @@ fn try_send(
         }
     };
     let mut head = http::Response::new(());
-    head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers_mut().clone_from(&HEAD);
     let mut stream = respond.send_response(head, false)?;
     if let Some(large) = extensions.remove::<Large>() {
         return Ok(Some((large_body(large), stream)));
@@ -120,7 +126,7 @@ fn try_send(
     data.put_u32(length as u32); // OK because a message that is not in pieces is far below 4 GiB
     message.encode_raw(&mut data);
     stream.send_data(data.freeze(), false)?;
-    stream.send_trailers(HeaderMap::from_iter([(Status::GRPC_STATUS, HeaderValue::from(Code::Ok as i32))]))?;
+    stream.send_trailers(TRAILERS.clone())?;
     Ok(None)
 }
 

@@ -4,7 +4,6 @@
 //! at once, and are then answered by the task of their connection.
 
 use std::{
-    future::poll_fn,
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -26,7 +25,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 use tokio_util::{
-    sync::{CancellationToken, WaitForCancellationFuture},
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
     task::TaskTracker,
 };
 use tonic::{
@@ -94,7 +93,7 @@ impl Serve for Http2 {
                     Some(connection) = connections.next() => connection,
                     else => break,
                 };
-                tasks.spawn(serve(connection, self.0.clone(), stop.clone(), tasks.clone()));
+                tasks.spawn(begin(connection, self.0.clone(), stop.clone(), tasks.clone()));
             }
         }
         tasks.close();
@@ -114,29 +113,69 @@ fn settings() -> Builder {
     builder
 }
 
-/// Serves a connection until it ends, or until `stop` is canceled and its calls are answered. Calls that take time run as
-/// `tasks`.
-fn serve(
-    connection: Connection,
-    port: Arc<GrpcPort>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
-) -> impl Future<Output = ()> {
-    let calls = Calls { port, peer: connection.connect_info(), tasks };
-    // Boxed, because its memory is not needed after the handshake, and connections may be idle for a long time.
-    let handshake = Box::pin(settings().handshake(connection));
-    async move {
-        let mut stopped = pin!(stop.cancelled());
-        let served = select! {
-            biased;
-            shaken = handshake => match shaken {
-                Ok(connection) => calls.serve(connection, stopped).await,
-                Err(error) => Err(error),
-            },
-            () = stopped.as_mut() => Ok(()),
-        };
-        if let Err(error) = served {
-            debug!(%error, "a connection of the gRPC port failed");
+/// Begins HTTP/2 on a connection, and serves it as another of the `tasks`. Its memory is then only what it needs.
+async fn begin(connection: Connection, port: Arc<GrpcPort>, stop: CancellationToken, tasks: TaskTracker) {
+    let calls = Calls { port, peer: connection.connect_info(), tasks: tasks.clone() };
+    let begun = select! {
+        biased;
+        begun = settings().handshake(connection) => begun,
+        () = stop.cancelled() => return,
+    };
+    match begun {
+        Ok(connection) => {
+            let stopped = Box::pin(stop.cancelled_owned());
+            tasks.spawn(Serving { connection, calls, stopped, is_stopping: false });
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &h2::Error) {
+    debug!(%error, "a connection of the gRPC port failed");
+}
+
+/// Serves a connection until it ends. Begins no more calls once `stopped` is ready.
+struct Serving {
+    connection: h2::server::Connection<Connection, Bytes>,
+    calls: Calls,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_stopping: bool,
+}
+
+impl Future for Serving {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { connection, calls, stopped, is_stopping } = &mut *self;
+        if !*is_stopping && stopped.as_mut().poll(cx).is_ready() {
+            *is_stopping = true;
+            connection.graceful_shutdown();
+        }
+        loop {
+            // Each time that h2 is asked for a call, it writes the answers so far. So all calls that have arrived are
+            // accepted first, and their answers are written together.
+            let mut arrived = Vec::new();
+            let is_over = loop {
+                match connection.poll_accept(cx) {
+                    Poll::Ready(Some(Ok(call))) => arrived.push(call),
+                    Poll::Ready(Some(Err(error))) => {
+                        failed(&error);
+                        break true;
+                    }
+                    Poll::Ready(None) => break true,
+                    Poll::Pending => break false,
+                }
+            };
+            if is_over {
+                return Poll::Ready(());
+            }
+            if arrived.is_empty() {
+                return Poll::Pending;
+            }
+            for (request, respond) in arrived {
+                // A panic ends only this call, as it does in a task. The hook of the daemon has logged it.
+                let _ = catch_unwind(AssertUnwindSafe(|| calls.begin(request, respond, cx)));
+            }
         }
     }
 }
@@ -145,46 +184,11 @@ fn serve(
 struct Calls {
     port: Arc<GrpcPort>,
     peer: Peer,
+    /// Runs the calls that take time.
     tasks: TaskTracker,
 }
 
 impl Calls {
-    /// Serves calls until the connection ends. Accepts no more of them once `stopped` is ready.
-    async fn serve(
-        &self,
-        mut connection: h2::server::Connection<Connection, Bytes>,
-        mut stopped: Pin<&mut WaitForCancellationFuture<'_>>,
-    ) -> Result<(), h2::Error> {
-        let mut is_stopping = false;
-        poll_fn(|cx| {
-            if !is_stopping && stopped.as_mut().poll(cx).is_ready() {
-                is_stopping = true;
-                connection.graceful_shutdown();
-            }
-            loop {
-                // Each time that h2 is asked for a call, it writes the answers so far. So all calls that have arrived are
-                // accepted first, and their answers are written together.
-                let mut arrived = Vec::new();
-                let accepted = loop {
-                    match connection.poll_accept(cx) {
-                        Poll::Ready(Some(Ok(call))) => arrived.push(call),
-                        Poll::Ready(Some(Err(error))) => break Poll::Ready(Err(error)),
-                        Poll::Ready(None) => break Poll::Ready(Ok(())),
-                        Poll::Pending => break Poll::Pending,
-                    }
-                };
-                if arrived.is_empty() || accepted.is_ready() {
-                    return accepted;
-                }
-                for (request, respond) in arrived {
-                    // A panic ends only this call, as it does in a task. The hook of the daemon has logged it.
-                    let _ = catch_unwind(AssertUnwindSafe(|| self.begin(request, respond, cx)));
-                }
-            }
-        })
-        .await
-    }
-
     fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
         let (mut head, mut stream) = request.into_parts();
         head.extensions.insert(self.peer.clone());
