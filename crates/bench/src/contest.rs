@@ -199,6 +199,11 @@ impl Outcomes {
         Some(self.of(one)?.percentiles[index].ratio(&self.of(other)?.percentiles[index]))
     }
 
+    /// Returns the ratio between two servers' processor time per item.
+    pub(crate) fn busy_ratio(&self, one: &str, other: &str) -> Option<f64> {
+        Some(self.of(one)?.busy.ratio(&self.of(other)?.busy))
+    }
+
     /// Returns the median latency in microseconds.
     pub(crate) fn median_micros(&self, name: &str) -> Option<f64> {
         self.of(name)?.micros(0)

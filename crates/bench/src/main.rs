@@ -10,6 +10,7 @@ mod classify;
 mod client;
 mod clients;
 mod codec;
+mod connections;
 mod contest;
 mod figures;
 mod grant;
@@ -75,6 +76,7 @@ enum Bench {
     Scale(scale::ScaleArgs),
     Soak(soak::SoakArgs),
     Codec(codec::CodecArgs),
+    Connections(connections::ConnectionsArgs),
     Index(index::IndexArgs),
     Instructions(instructions::InstructionsArgs),
     /// Call a hot function while valgrind counts instructions.
@@ -108,6 +110,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Scale(args) => scale::run(&args),
         Bench::Soak(args) => soak::run(&args),
         Bench::Codec(args) => codec::run(&args),
+        Bench::Connections(args) => connections::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Instructions(args) => instructions::run(&args),
         Bench::Hot(args) => instructions::hot(&args),

@@ -39,7 +39,7 @@ impl Secure {
         let with_token = |is_indexed| Caller { tls: None, token: Some(Token { secret: token.clone(), is_indexed }) };
         let (literal, indexed) = (with_token(false), with_token(true));
         let bare = Served::bare()?;
-        let bare_tls = Served::bare_with(&["--cert", &certificate.path, "--key", &certificate.key_path])?;
+        let bare_tls = Served::bare_with(&certificate.bare_arguments())?;
         let daemon = Served::kentd_with(kentd, &store("secure"), &certificate.arguments())?;
         let tls = arena.runtime.block_on(certificate.certificates.refresh())?;
         let over_tls = Caller { tls: Some(tls), token: None };
@@ -78,6 +78,11 @@ impl ServerCertificate {
         let next = format!("{}.next", self.path);
         fs::write(&next, format!("# {number}\n{certificate}"))?;
         Ok(fs::rename(next, &self.path)?)
+    }
+
+    /// Returns the arguments of a bare transport with this certificate.
+    pub(crate) fn bare_arguments(&self) -> [&str; 4] {
+        ["--cert", &self.path, "--key", &self.key_path]
     }
 
     /// Returns the arguments of a daemon with this certificate.

@@ -106,8 +106,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let pinned: &[&str] = if args.pin_threads { &["--pin-threads"] } else { &[] };
     let secure = [&shared[..], &certificate.arguments(), pinned].concat();
     let daemon = Served::kentd_with(options.kentd.as_ref(), &store, &secure)?;
-    let [_, cert, _, key] = certificate.arguments();
-    let bare = Served::bare_with(&[&["--cert", cert, "--key", key], pinned].concat())?;
+    let bare = Served::bare_with(&[&certificate.bare_arguments(), pinned].concat())?;
     let caller = Caller { tls: Some(runtime.block_on(certificate.certificates.refresh())?), token: None };
     let request = lease("uuidv7", 1);
     let full = Load::Unary { request: request.clone(), connections: CONNECTIONS, in_flight: IN_FLIGHT };
