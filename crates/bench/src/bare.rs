@@ -44,7 +44,7 @@ pub(crate) struct BareArgs {
     /// Keep each thread on one processor.
     #[arg(long)]
     pin_threads: bool,
-    /// Serve with the threads and the settings of tonic's introduction.
+    /// Serve as tonic's introduction shows: with default settings, on the threads of tokio.
     #[arg(long, conflicts_with_all = ["cert", "pin_threads", "http"])]
     as_introduced: bool,
     /// Serve HTTP instead of gRPC, and answer every request with this file.

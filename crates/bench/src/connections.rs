@@ -20,7 +20,7 @@ use crate::{
 /// connection is busy: requests per second, and `cpu us`.
 ///
 /// An idle connection has had calls before. All connections stay open while they are measured, so their
-/// handshakes do not count. `tonic` is a tonic server with the settings, threads and service of its introduction.
+/// handshakes do not count. `tonic` is a tonic server as its introduction shows: with default settings, on the threads of tokio.
 /// Each connection needs an open file in this program and in the server; see ulimit -n.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionsArgs {

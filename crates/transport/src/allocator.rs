@@ -460,7 +460,7 @@ const PACKED_STREAMED: u64 = 16_384;
 const TEXT_STREAMED: u64 = TEXT_WHOLE;
 
 /// The full name of the unary method.
-const ALLOCATE: &str = "kent.v1.Allocator/Allocate";
+pub(crate) const ALLOCATE: &str = "kent.v1.Allocator/Allocate";
 
 fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {
     Arc::new(Asked { method: ALLOCATE, on_behalf_of: on_behalf_of(request), ..Asked::default() })

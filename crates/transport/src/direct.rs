@@ -20,12 +20,9 @@ use tonic::{
 };
 
 use super::{
-    allocator::{AllocatorService, Waits},
+    allocator::{ALLOCATE, AllocatorService, Waits},
     pieces::{Large, large_body},
 };
-
-/// The path of the method.
-const PATH: &str = "/kent.v1.Allocator/Allocate";
 
 /// The header with the compression of the request.
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -49,7 +46,8 @@ pub(super) struct Direct {
 impl Direct {
     /// Whether this call can be answered directly. tonic refuses all compressed requests.
     pub(super) fn serves(&self, head: &Parts) -> bool {
-        head.uri.path() == PATH && head.headers.get(ENCODING).is_none_or(|encoding| encoding == "identity")
+        head.uri.path().strip_prefix('/') == Some(ALLOCATE)
+            && head.headers.get(ENCODING).is_none_or(|encoding| encoding == "identity")
     }
 
     /// Reads a request. If it has not arrived as a whole and in one frame, or is not valid, returns the bytes that were

@@ -383,7 +383,7 @@ mod tests {
 
     use super::*;
 
-    /// Opens a connection on which the caller's window has `window` bytes. Each call is passed to `answer`, and runs as a
+    /// Opens a connection on which the caller's window has `window` bytes, and for whose only call `answer` is run as a
     /// task. Returns the caller's end.
     async fn open(
         window: u32,

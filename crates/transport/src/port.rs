@@ -123,7 +123,7 @@ const FREQUENT: &str = "/Allocate";
 const OPEN: &str = "grpc.health.v1.Health";
 
 impl GrpcPort {
-    /// Creates the port from its services. Requests for identifiers may have `request_bytes`.
+    /// Creates the port from its services. A request for identifiers may have at most `request_bytes` bytes.
     pub fn new(
         (service, request_bytes): (Arc<AllocatorService>, usize),
         (services, others): (Vec<Offload>, Routes),
