@@ -45,7 +45,7 @@ pub(super) struct Direct {
 
 impl Direct {
     /// Whether this call can be answered directly. tonic refuses all compressed requests.
-    pub(super) fn serves(&self, head: &Parts) -> bool {
+    pub(super) fn serves(head: &Parts) -> bool {
         head.uri.path().strip_prefix('/') == Some(ALLOCATE)
             && head.headers.get(ENCODING).is_none_or(|encoding| encoding == "identity")
     }
@@ -211,6 +211,23 @@ mod tests {
             (&[], 100, None),
         ] {
             assert_eq!(decode(bytes, max), expected, "{bytes:?}, at most {max}");
+        }
+    }
+
+    #[test]
+    fn ok_only_calls_for_identifiers_without_compression_are_answered_directly() {
+        for (path, encoding, expected) in [
+            ("/kent.v1.Allocator/Allocate", None, true),
+            ("/kent.v1.Allocator/Allocate", Some("identity"), true),
+            ("/kent.v1.Allocator/Allocate", Some("gzip"), false),
+            ("/kent.v1.Allocator/AllocateStream", None, false),
+            ("/kent.v1.Regions/Find", None, false),
+            ("/", None, false),
+        ] {
+            let head = http::Request::post(format!("http://kent{path}"));
+            let head = encoding.into_iter().fold(head, |head, encoding| head.header(ENCODING, encoding));
+            let (head, ()) = head.body(()).expect("a request").into_parts();
+            assert_eq!(Direct::serves(&head), expected, "{path}, {encoding:?}");
         }
     }
 }

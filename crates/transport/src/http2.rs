@@ -21,6 +21,7 @@ use h2::{
 use http_body::{Body as _, Frame};
 use kent_engine::{host::deadline::deadline, status};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     select,
     time::{Sleep, sleep},
 };
@@ -123,8 +124,7 @@ async fn begin(connection: Connection, port: Arc<GrpcPort>, stop: CancellationTo
     };
     match begun {
         Ok(connection) => {
-            let stopped = Box::pin(stop.cancelled_owned());
-            tasks.spawn(Serving { connection, calls, stopped, is_stopping: false });
+            tasks.spawn(Serving::new(connection, calls, stop));
         }
         Err(error) => failed(&error),
     }
@@ -135,14 +135,20 @@ fn failed(error: &h2::Error) {
 }
 
 /// Serves a connection until it ends. Begins no more calls once `stopped` is ready.
-struct Serving {
-    connection: h2::server::Connection<Connection, Bytes>,
-    calls: Calls,
+struct Serving<T, C> {
+    connection: h2::server::Connection<T, Bytes>,
+    calls: C,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     is_stopping: bool,
 }
 
-impl Future for Serving {
+impl<T, C> Serving<T, C> {
+    fn new(connection: h2::server::Connection<T, Bytes>, calls: C, stop: CancellationToken) -> Self {
+        Self { connection, calls, stopped: Box::pin(stop.cancelled_owned()), is_stopping: false }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin, C: Begin> Future for Serving<T, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -181,6 +187,12 @@ impl Future for Serving {
 }
 
 /// Begins the calls of a connection.
+trait Begin: Unpin {
+    /// Answers a call, or begins a task that answers it.
+    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>);
+}
+
+/// Begins calls to the services of the gRPC port.
 struct Calls {
     port: Arc<GrpcPort>,
     peer: Peer,
@@ -188,7 +200,7 @@ struct Calls {
     tasks: TaskTracker,
 }
 
-impl Calls {
+impl Begin for Calls {
     fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
         let (mut head, mut stream) = request.into_parts();
         head.extensions.insert(self.peer.clone());
@@ -214,7 +226,9 @@ impl Calls {
         let answer = self.port.answer(Request::from_parts(head, Body::new(Received { arrived, stream })));
         self.run(Step::Answer(answer), respond, timeout, cx);
     }
+}
 
+impl Calls {
     /// Answers a call directly.
     fn answer(&self, outcome: Outcome, mut respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
         if let Some((body, stream)) = direct::send(outcome, &mut respond) {
@@ -371,7 +385,11 @@ fn poll_send(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use std::{
+        cell::Cell,
+        collections::VecDeque,
+        sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    };
 
     use futures_util::future;
     use h2::client;
@@ -383,25 +401,44 @@ mod tests {
 
     use super::*;
 
-    /// Opens a connection on which the caller's window has `window` bytes, and for whose only call `answer` is run as a
-    /// task. Returns the caller's end.
-    async fn open(
+    /// Begins each call of a connection with a function.
+    struct Function(Box<BeginCall>);
+
+    type BeginCall = dyn Fn(&Request<RecvStream>, SendResponse<Bytes>) + Send;
+
+    impl Begin for Function {
+        fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, _: &mut Context<'_>) {
+            self.0(&request, respond);
+        }
+    }
+
+    /// Opens a connection on which the caller's window has `window` bytes, and serves it. Returns the caller's end.
+    async fn serve(
         window: u32,
-        answer: impl FnOnce(SendResponse<Bytes>) -> Call + Send + 'static,
-    ) -> client::SendRequest<Bytes> {
+        begin: impl Fn(&Request<RecvStream>, SendResponse<Bytes>) + Send + 'static,
+        stop: CancellationToken,
+    ) -> Caller {
         let (near, far) = duplex(1 << 16);
-        let (mut answer, tasks) = (Some(answer), TaskTracker::new());
-        let calls = tasks.clone();
+        let tasks = TaskTracker::new();
+        let serving = tasks.clone();
         tasks.spawn(async move {
-            let mut server = settings().handshake::<_, Bytes>(far).await.expect("a connection");
-            while let Some(Ok((_, respond))) = server.accept().await {
-                calls.spawn(answer.take().expect("one call")(respond));
-            }
+            let connection = settings().handshake(far).await.expect("a connection");
+            serving.spawn(Serving::new(connection, Function(Box::new(begin)), stop));
         });
         let (caller, connection) =
             client::Builder::new().initial_window_size(window).handshake(near).await.expect("a connection");
         tasks.spawn(connection);
         caller.ready().await.expect("ready")
+    }
+
+    type Caller = client::SendRequest<Bytes>;
+
+    /// Opens a connection on which the caller's window has `window` bytes, and for whose only call `answer` is run as a
+    /// task. Returns the caller's end.
+    async fn open(window: u32, answer: impl FnOnce(SendResponse<Bytes>) -> Call + Send + 'static) -> Caller {
+        let (answer, tasks) = (Cell::new(Some(answer)), TaskTracker::new());
+        let begin = move |_: &_, respond| drop(tasks.spawn(answer.take().expect("one call")(respond)));
+        serve(window, begin, CancellationToken::new()).await
     }
 
     fn call() -> Request<()> {
@@ -496,5 +533,58 @@ mod tests {
         let (response, _request) = caller.send_request(call(), false).expect("sent");
         let response = response.await.expect("an answer");
         assert_eq!((code(response.headers()), response.body().is_end_stream()), (Some(Code::NotFound), true));
+    }
+
+    /// Sends a call that is complete.
+    fn send_call(caller: &mut Caller) -> client::ResponseFuture {
+        caller.send_request(call(), true).expect("sent").0
+    }
+
+    #[tokio::test]
+    async fn ok_a_panic_ends_only_its_call() {
+        let begin = |request: &Request<RecvStream>, mut respond: SendResponse<Bytes>| {
+            assert!(!request.headers().contains_key("fails"), "this panic is part of the test");
+            respond.send_response(Response::new(()), true).expect("sent");
+        };
+        let mut caller = serve(1 << 16, begin, CancellationToken::new()).await;
+        let mut failing = call();
+        failing.headers_mut().insert("fails", HeaderValue::from_static("1"));
+        // All three arrive together.
+        let before = send_call(&mut caller);
+        let (failed, _) = caller.send_request(failing, true).expect("sent");
+        let after = send_call(&mut caller);
+        before.await.expect("an answer");
+        assert!(failed.await.expect_err("no answer").is_reset());
+        after.await.expect("an answer");
+        send_call(&mut caller).await.expect("the connection is still open");
+    }
+
+    #[tokio::test]
+    async fn ok_a_stop_answers_the_calls_that_have_begun() {
+        let (stop, begun) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+        let (held, release) = (TaskTracker::new(), CancellationToken::new());
+        let calls = (begun.clone(), release.clone());
+        let begin = move |_: &_, mut respond: SendResponse<Bytes>| {
+            calls.0.fetch_add(1, Relaxed);
+            let release = calls.1.clone();
+            held.spawn(async move {
+                release.cancelled().await;
+                respond.send_response(Response::new(()), true).expect("sent");
+            });
+        };
+        let mut caller = serve(1 << 16, begin, stop.clone()).await;
+        let answer = send_call(&mut caller);
+        while begun.load(Relaxed) == 0 {
+            task::yield_now().await;
+        }
+        stop.cancel();
+        // The caller may send calls until it has heard of the stop.
+        while let Ok(mut ready) = caller.clone().ready().await
+            && ready.send_request(call(), true).is_ok()
+        {
+            task::yield_now().await;
+        }
+        release.cancel();
+        answer.await.expect("an answer");
     }
 }

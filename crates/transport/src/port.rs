@@ -189,7 +189,7 @@ impl GrpcPort {
 
     /// Returns the service that answers this call directly. Calls that may be traced take the longer way.
     pub(super) fn direct(&self, head: &Parts) -> Option<&Direct> {
-        Some(&self.direct).filter(|direct| self.traces.is_none() && direct.serves(head))
+        Some(&self.direct).filter(|_| self.traces.is_none() && Direct::serves(head))
     }
 
     /// Answers a call. tonic's services are always ready for one.

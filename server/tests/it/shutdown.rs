@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::{join, join_all};
 use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest, allocate_stream_response::Outcome};
+use tokio::io::AsyncWriteExt;
 
 use super::harness::{Daemon, data_dir, identifiers, kentd, kentd_binary, request};
 
@@ -89,6 +90,30 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
     let next = daemon.allocator().allocate(ask()).await.expect("granted");
     let granted = u128::from(granted.load(Relaxed));
     assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "a grant was lost");
+}
+
+/// These connections have not begun HTTP/2, so a stop has nothing to wait for.
+#[tokio::test]
+async fn ok_sigterm_does_not_wait_for_connections_that_have_not_begun() {
+    let data = data_dir();
+    let errors = data.path().join("errors");
+    let mut command = kentd(&data.path().join("store"));
+    command.stderr(std::fs::File::create(&errors).expect("created"));
+    let daemon = Daemon::spawn(&mut command);
+    let mut open = Vec::new();
+    for first in ["", "P", "PRI", "PRI * HTTP/2.0\r\n"] {
+        let mut stream = tokio::net::TcpStream::connect(daemon.grpc_address()).await.expect("connected");
+        stream.write_all(first.as_bytes()).await.expect("sent");
+        open.push(stream);
+    }
+    // A call on a later connection of each thread shows that the daemon has these connections.
+    for _ in 0..8 {
+        daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("granted");
+    }
+    daemon.signal("TERM");
+    assert!(daemon.wait().await.success());
+    assert_eq!(std::fs::read_to_string(&errors).expect("read"), "", "the grace period has passed");
+    drop(open);
 }
 
 #[tokio::test]
