@@ -213,7 +213,8 @@ impl Begin for Calls {
                     return match direct.service.try_allocate(&request) {
                         Ok(Tried::Waits(waits)) => {
                             let timeout = deadline(request.metadata().as_ref());
-                            self.run(Step::Grant(direct.finish(request, waits)), respond, timeout, cx);
+                            let step = Step::Grant(direct.finish(request, waits));
+                            self.spawn(Call { step, respond, timeout: None }, timeout);
                         }
                         Ok(Tried::Answered(response)) => self.answer(Ok(response), respond, cx),
                         Err(refusal) => self.answer(Err(refusal), respond, cx),
@@ -240,9 +241,14 @@ impl Calls {
     fn run(&self, step: Step, respond: SendResponse<Bytes>, timeout: Option<Duration>, cx: &mut Context<'_>) {
         let mut call = Call { step, respond, timeout: None };
         if Pin::new(&mut call).poll(cx).is_pending() {
-            call.timeout = timeout.map(|timeout| Box::pin(sleep(timeout)));
-            self.tasks.spawn(call);
+            self.spawn(call, timeout);
         }
+    }
+
+    /// Continues a call that has to wait, in a task of its own.
+    fn spawn(&self, mut call: Call, timeout: Option<Duration>) {
+        call.timeout = timeout.map(|timeout| Box::pin(sleep(timeout)));
+        self.tasks.spawn(call);
     }
 }
 

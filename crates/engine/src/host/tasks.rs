@@ -132,12 +132,13 @@ impl Tasks {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let guard = StopOnPanic(self.failed.clone());
+        // Boxed before anything else, because a move copies all of it.
+        let (work, guard) = (boxed(work), StopOnPanic(self.failed.clone()));
         let work = async move {
             let _guard = guard;
             work.await
         };
-        self.local_work.spawn_on(boxed(work), &Handle::current())
+        self.local_work.spawn_on(work, &Handle::current())
     }
 
     /// The tracker of the work that `Tasks::spawn_work_local` spawns.

@@ -16,7 +16,7 @@ use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit, re
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
-const ANSWER_BATCH: usize = 8;
+const ANSWER_BATCH: usize = 16;
 
 /// The requests that wait for a commit.
 #[derive(Debug, Default)]
@@ -277,14 +277,14 @@ mod tests {
     #[test]
     fn ok_requests_of_one_commit_are_answered_in_batches() {
         let mut queue = Queue::default();
-        let mut pending: Vec<_> = (0..20).map(|_| add(&mut queue).0.0).collect();
+        let mut pending: Vec<_> = (0..40).map(|_| add(&mut queue).0.0).collect();
         let (_, waiters) = queue.next(NOW);
         let outcomes = waiters.iter().map(|_| Ok(None)).collect();
         let mut answering = pin!(answer_in_batches(waiters, outcomes));
-        for answered in [8, 16, 20] {
-            assert_eq!(answering.as_mut().now_or_never().is_some(), answered == 20);
+        for answered in [16, 32, 40] {
+            assert_eq!(answering.as_mut().now_or_never().is_some(), answered == 40);
             let received = pending.iter_mut().filter_map(|pending| pending.try_recv().ok()).count();
-            assert_eq!(received, if answered == 20 { 4 } else { 8 }, "{answered}");
+            assert_eq!(received, if answered == 40 { 8 } else { 16 }, "{answered}");
         }
     }
 }
