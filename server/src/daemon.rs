@@ -53,7 +53,7 @@ use crate::{
     maintenance::witness::{Claim, Witness, WitnessError},
     memory,
     node::Node,
-    recording,
+    recording, reflection,
     service::{AccessService, CodecService, LayoutsService},
 };
 
@@ -136,12 +136,6 @@ pub enum StartError {
     /// The exporter of traces cannot be built.
     #[error("traces cannot be sent (otlp)")]
     Traces(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The reflection service cannot be built.
-    #[error("the reflection service cannot be started")]
-    Reflection(#[from] tonic_reflection::server::Error),
-    /// The descriptors of the protocol are not valid.
-    #[error("the descriptors of the protocol are not valid")]
-    Descriptors(#[from] kent_http::DescriptorError),
 }
 
 impl From<OpenError> for StartError {
@@ -309,7 +303,7 @@ impl Daemon {
         };
         let tasks = daemon.node.tasks().clone();
         let gateway = || Gateway::new((port.through("http"), allocator), options, sources, tasks);
-        let gateway = config.set.http_api.then(gateway).transpose()?;
+        let gateway = config.set.http_api.then(gateway);
         stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
@@ -382,19 +376,10 @@ impl Daemon {
         config: &Config,
     ) -> Result<(GrpcPort, Arc<AllocatorService>), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
-        let reflection = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(kent_proto::DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
         let max = config.set.request_bytes;
         let (engine, tasks) = (self.node.engine(), self.node.tasks());
         let mut routes = Routes::builder();
-        routes
-            .add_service(health_service)
-            .add_service(reflection().build_v1()?)
-            // The reflection client of Python's gRPC package speaks only this older version.
-            .add_service(reflection().build_v1alpha()?);
+        routes.add_service(health_service).add_service(reflection::v1(tasks)).add_service(reflection::v1alpha(tasks));
         let services = vec![
             Offload::new(RegionsMethods::new(self.node.regions()), max, engine),
             Offload::new(LayoutsMethods::new(LayoutsService::new(engine.clone())), max, engine),

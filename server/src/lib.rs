@@ -24,6 +24,7 @@ mod memory;
 mod node;
 mod program;
 mod recording;
+mod reflection;
 mod service;
 mod telemetry;
 

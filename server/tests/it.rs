@@ -53,6 +53,7 @@ mod it {
     mod python;
     mod recorder;
     mod redis;
+    mod reflection;
     mod refusals;
     mod requests;
     mod restore;

@@ -304,6 +304,11 @@ pub fn compressed() -> Status {
     with_reason(Code::Unimplemented, "COMPRESSED", message.to_owned())
 }
 
+/// The status for a call to the reflection service if the service cannot be built.
+pub fn no_reflection() -> Status {
+    with_reason(Code::Unimplemented, "NO_REFLECTION", "the descriptors of the services cannot be read".to_owned())
+}
+
 /// The status for a path at which nothing is served.
 pub fn no_such_path(path: &str) -> Status {
     let shown: String = path.chars().take(PATH_CHARS_SHOWN).collect();

@@ -20,7 +20,7 @@ mod wide;
 use std::{
     fmt, future,
     panic::resume_unwind,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use axum::{
@@ -38,7 +38,6 @@ use kent_engine::{
     status,
 };
 use kent_transport::{allocator::AllocatorService, peer::Peer, port::InnerPort};
-use prost_reflect::DescriptorError;
 use tonic::codegen::Service;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, ServiceExt};
@@ -61,7 +60,8 @@ struct Parts {
 /// The state that all handlers share.
 struct Shared {
     calls: Calls,
-    methods: Methods,
+    /// Created when a request needs them: they take milliseconds and megabytes.
+    methods: LazyLock<Methods>,
     web: GrpcWebService<InnerPort>,
     /// The OpenAPI document, built when it is first requested.
     document: OnceLock<Bytes>,
@@ -108,22 +108,21 @@ This is kentd, a service that issues identifiers and never issues one twice.
 
 impl Gateway {
     /// Creates a gateway that passes calls to `port`.
-    ///
-    /// # Errors
-    ///
-    /// If the descriptors of the protocol are not valid.
     pub fn new(
         (port, allocator): (InnerPort, Arc<AllocatorService>),
         options: Options,
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
         tasks: Tasks,
-    ) -> Result<Self, DescriptorError> {
+    ) -> Self {
         let Options { origins, bytes_max, needs_certificate, is_secure, console } = options;
         let web = GrpcWebLayer::new().layer(port.clone());
         let sessions = Arc::new(Sessions::new(clock.clone(), entropy, is_secure));
         let shared = Arc::new(Shared {
             calls: Calls::new(port, allocator, bytes_max),
-            methods: Methods::of_api()?,
+            methods: LazyLock::new(|| {
+                // OK because a test shows that the descriptors are valid.
+                Methods::of_api().unwrap_or_default()
+            }),
             web,
             document: OnceLock::new(),
             sessions: sessions.clone(),
@@ -141,7 +140,7 @@ impl Gateway {
             .layer(middleware::from_fn_with_state(sessions, console::use_session))
             .layer(cors)
             .layer(middleware::from_fn_with_state(Arc::new(origins), browser::refuse_strangers));
-        Ok(Self(Arc::new(Parts { routes, shared, tasks, needs_certificate })))
+        Self(Arc::new(Parts { routes, shared, tasks, needs_certificate }))
     }
 
     /// Answers a request. Requests for identifiers run on this thread. All others may take milliseconds, so they run on

@@ -11,5 +11,4 @@ mod serve;
 
 pub use gateway::{Gateway, Options};
 pub use origins::Origins;
-pub use prost_reflect::DescriptorError;
 pub use serve::{Stage, serve};

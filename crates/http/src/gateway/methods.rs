@@ -10,7 +10,7 @@ use prost_types::FileDescriptorSet;
 use super::wide::has_wide;
 
 /// All methods of the API.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Methods {
     by_path: HashMap<String, Method>,
     pool: DescriptorPool,
