@@ -98,7 +98,8 @@ async fn ok_sigterm_does_not_wait_for_connections_that_have_not_begun() {
     let data = data_dir();
     let errors = data.path().join("errors");
     let mut command = kentd(&data.path().join("store"));
-    command.stderr(std::fs::File::create(&errors).expect("created"));
+    // Less than the time within which a connection must begin.
+    command.args(["--grace", "2s"]).stderr(std::fs::File::create(&errors).expect("created"));
     let daemon = Daemon::spawn(&mut command);
     let mut open = Vec::new();
     for first in ["", "P", "PRI", "PRI * HTTP/2.0\r\n"] {
