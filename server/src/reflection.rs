@@ -22,6 +22,7 @@ use tonic_reflection::server::{
     v1::{ServerReflection, ServerReflectionServer},
     v1alpha,
 };
+use tracing::error;
 
 /// The current version of the service.
 pub(crate) fn v1(tasks: &Tasks) -> OnFirstCall<ServerReflectionServer<impl ServerReflection + use<>>> {
@@ -60,7 +61,8 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         }
         let (service, build) = (self.service.clone(), self.build);
         // Not on the thread of the connection, which answers grants.
-        let building = self.tasks.spawn_call(async move { service.get_or_init(|| build().ok()).clone() });
+        let build = move || build().inspect_err(|error| error!(%error, "the reflection service cannot be built")).ok();
+        let building = self.tasks.spawn_call(async move { service.get_or_init(build).clone() });
         building.await.ok().flatten()
     }
 }

@@ -41,6 +41,7 @@ use kent_transport::{allocator::AllocatorService, peer::Peer, port::InnerPort};
 use tonic::codegen::Service;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, ServiceExt};
+use tracing::error;
 
 use self::{call::Calls, console::Sessions, methods::Methods};
 use crate::origins::Origins;
@@ -121,7 +122,8 @@ impl Gateway {
             calls: Calls::new(port, allocator, bytes_max),
             methods: LazyLock::new(|| {
                 // OK because a test shows that the descriptors are valid.
-                Methods::of_api().unwrap_or_default()
+                let methods = Methods::of_api();
+                methods.inspect_err(|error| error!(%error, "the API has no descriptors")).unwrap_or_default()
             }),
             web,
             document: OnceLock::new(),

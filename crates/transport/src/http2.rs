@@ -399,7 +399,7 @@ mod tests {
 
     use futures_util::future;
     use h2::client;
-    use tokio::{io::duplex, sync::oneshot, task};
+    use tokio::{io::duplex, sync::oneshot, task, time::timeout};
     use tonic::{
         Code,
         codegen::http::{HeaderMap, HeaderValue},
@@ -575,7 +575,8 @@ mod tests {
             let release = calls.1.clone();
             held.spawn(async move {
                 release.cancelled().await;
-                respond.send_response(Response::new(()), true).expect("sent");
+                // The test does not wait for the answers to later calls.
+                drop(respond.send_response(Response::new(()), true));
             });
         };
         let mut caller = serve(1 << 16, begin, stop.clone()).await;
@@ -585,11 +586,14 @@ mod tests {
         }
         stop.cancel();
         // The caller may send calls until it has heard of the stop.
-        while let Ok(mut ready) = caller.clone().ready().await
-            && ready.send_request(call(), true).is_ok()
-        {
-            task::yield_now().await;
-        }
+        let hears = async {
+            while let Ok(mut ready) = caller.clone().ready().await
+                && ready.send_request(call(), true).is_ok()
+            {
+                task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), hears).await.expect("the caller hears of the stop");
         release.cancel();
         answer.await.expect("an answer");
     }

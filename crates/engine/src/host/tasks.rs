@@ -132,12 +132,8 @@ impl Tasks {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        // Boxed before anything else, because a move copies all of it.
-        let (work, guard) = (boxed(work), StopOnPanic(self.failed.clone()));
-        let work = async move {
-            let _guard = guard;
-            work.await
-        };
+        // Boxed first, because moving a future copies it whole.
+        let work = guarded(boxed(work), StopOnPanic(self.failed.clone()));
         self.local_work.spawn_on(work, &Handle::current())
     }
 
@@ -237,6 +233,11 @@ impl Tasks {
         self.tracker.close();
         self.tracker.wait().await;
     }
+}
+
+/// Does work, and keeps the guard until then.
+async fn guarded<T>(work: Pin<Box<dyn Future<Output = T> + Send>>, _guard: StopOnPanic) -> T {
+    work.await
 }
 
 /// Hides the type of a task. Otherwise, the compiler would create tokio's code for tasks again for each task that is
