@@ -14,7 +14,7 @@ mod series;
 use std::{sync::Arc, time::Duration};
 
 use kent_access::{Action, Target};
-use kent_ids::{Source, counted, grouped};
+use kent_ids::{Block, Source, counted, grouped};
 use kent_proto::{
     model::{AllocateInput, Encoding, Invalid},
     stored::TextForm,
@@ -175,14 +175,34 @@ impl Grants {
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Result<Granted, AllocateError> {
-        let began = self.clock.steady();
         let granted = self.finish_unrecorded(request, caller, wait, wait_limit).await;
-        let waited = self.clock.steady().saturating_sub(began);
+        self.record_long_wait(request, wait_limit, granted.is_ok());
+        granted
+    }
+
+    /// Returns the identifiers of a strict grant whose commit has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocateError`] if the daemon must issue nothing more.
+    pub fn committed(
+        &self,
+        request: &AllocateInput,
+        block: Block,
+        wait_limit: WaitLimit,
+    ) -> Result<Granted, AllocateError> {
+        let granted = self.check_whole().map(|()| self.granted(block));
+        self.record_long_wait(request, wait_limit, granted.is_ok());
+        granted
+    }
+
+    /// Records the wait of a request, if it was long.
+    fn record_long_wait(&self, request: &AllocateInput, wait_limit: WaitLimit, granted: bool) {
+        let waited = wait_limit.waited(self.clock.steady());
         if waited >= LONG_WAIT {
             let (source, count) = (Name::of(&request.source), request.count.get());
-            flight::record(Happened::GrantWaited { source, count, waited, granted: granted.is_ok() });
+            flight::record(Happened::GrantWaited { source, count, waited, granted });
         }
-        granted
     }
 
     async fn finish_unrecorded(
@@ -231,7 +251,7 @@ impl Grants {
                     Granted { block: granted.block, clock_epoch: granted.clock_epoch }
                 }))
             }
-            Wait::Strict(pending) => Ok(pending.outcome().await?.map(|block| self.granted(block))),
+            Wait::Strict(pending) => Ok(pending.await?.map(|block| self.granted(block))),
             Wait::Region(space, number) => {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
@@ -294,7 +314,7 @@ impl Grants {
         }
     }
 
-    fn granted(&self, block: kent_ids::Block) -> Granted {
+    fn granted(&self, block: Block) -> Granted {
         Granted { block, clock_epoch: self.slots.clock_epoch() }
     }
 

@@ -19,6 +19,7 @@ use kent_engine::{
         deadline::{WaitLimit, deadline},
         trace::Trace,
     },
+    issuing::queue::{self, PendingGrant},
     metrics::{SourceMetrics, StreamGuard},
     status,
 };
@@ -81,19 +82,50 @@ impl AllocatorService {
                 Ok(Tried::Answered(call.answer(&granted, &input, request)))
             }
             Ok(TryGrant::Wait(wait)) => {
-                Ok(Tried::Waits(Box::new(Waits { began: call.began, caller, trace, input, charge, wait })))
+                self.engine.metrics().waited(wait.reason());
+                let unanswered = Box::new(Unanswered { began: call.began, caller, trace, input, charge });
+                Ok(match wait {
+                    Wait::Strict(pending) => Tried::Strict(pending, unanswered),
+                    wait => Tried::Waits(wait, unanswered),
+                })
             }
             Err(error) => Err(refuse_unary(call.give_back(&caller, charge), request, error)),
         }
+    }
+
+    /// Answers a unary call whose strict grant has this outcome, unless the call needs [`finish`](Self::finish). The call
+    /// must not be traced.
+    pub(crate) fn try_finish(
+        &self,
+        request: &Request<AllocateRequest>,
+        mut unanswered: Box<Unanswered>,
+        outcome: queue::Outcome,
+    ) -> Result<Tried, Status> {
+        let Ok(Some(block)) = outcome else {
+            return Ok(Tried::Waits(Wait::Strict(PendingGrant::known(outcome)), unanswered));
+        };
+        let Unanswered { began, caller, input, charge, .. } = &mut *unanswered;
+        let call = Call { engine: &self.engine, request: request.get_ref(), began: *began };
+        match self.engine.grants().committed(input, block, call.wait_limit(None)) {
+            Ok(granted) => Ok(Tried::Answered(call.answer(&call.record(granted), input, request))),
+            Err(error) => Err(refuse_unary(call.give_back(caller, charge.take()), request, error)),
+        }
+    }
+
+    /// The time that the caller still allows for the answer.
+    pub(crate) fn time_left(&self, request: &Request<AllocateRequest>, unanswered: &Unanswered) -> Option<Duration> {
+        let waited = self.engine.clock().steady().saturating_sub(unanswered.began);
+        Some(deadline(request.metadata().as_ref())?.saturating_sub(waited))
     }
 
     /// Answers a unary call whose grant has to wait.
     pub(crate) async fn finish(
         &self,
         request: &Request<AllocateRequest>,
-        waits: Box<Waits>,
+        wait: Wait,
+        unanswered: Box<Unanswered>,
     ) -> Result<Response<AllocateResponse>, Status> {
-        let Waits { began, caller, trace, input, charge, wait } = *waits;
+        let Unanswered { began, caller, trace, input, charge } = *unanswered;
         let call = Call { engine: &self.engine, request: request.get_ref(), began };
         let caller = caller.asking(asked(request));
         let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
@@ -124,23 +156,21 @@ impl AllocatorService {
 }
 
 /// The outcome of trying a unary call that was not refused.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most calls are answered, and a box would cost each of them an allocation"
-)]
 pub(crate) enum Tried {
     Answered(Response<AllocateResponse>),
-    Waits(Box<Waits>),
+    /// The call waits for the outcome of a strict grant.
+    Strict(PendingGrant, Box<Unanswered>),
+    /// The call needs [`AllocatorService::finish`].
+    Waits(Wait, Box<Unanswered>),
 }
 
 /// A unary call whose grant has to wait.
-pub(crate) struct Waits {
+pub(crate) struct Unanswered {
     began: Duration,
     caller: Caller,
     trace: Option<Trace>,
     input: AllocateInput,
     charge: Option<Charge>,
-    wait: Wait,
 }
 
 #[tonic::async_trait]
@@ -150,7 +180,8 @@ impl Allocator for AllocatorService {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         match self.try_allocate(&request)? {
             Tried::Answered(response) => Ok(response),
-            Tried::Waits(waits) => self.finish(&request, waits).await,
+            Tried::Strict(pending, unanswered) => self.finish(&request, Wait::Strict(pending), unanswered).await,
+            Tried::Waits(wait, unanswered) => self.finish(&request, wait, unanswered).await,
         }
     }
 
@@ -324,7 +355,10 @@ impl<'a> Call<'a> {
                 }
                 Started::Granted(self.respond(&granted, &input))
             }
-            TryGrant::Wait(wait) => Started::Wait(input, charge, wait),
+            TryGrant::Wait(wait) => {
+                self.engine.metrics().waited(wait.reason());
+                Started::Wait(input, charge, wait)
+            }
         })
     }
 
@@ -336,17 +370,19 @@ impl<'a> Call<'a> {
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<Granted, Status>> + Send + 'a>> {
-        self.engine.metrics().waited(wait.reason());
         Box::pin(async move {
             match self.engine.grants().finish(input, caller, wait, wait_limit).await {
-                Ok(granted) => {
-                    let took = self.engine.clock().steady().saturating_sub(self.began);
-                    self.metrics().granted(granted.block.count(), took);
-                    Ok(granted)
-                }
+                Ok(granted) => Ok(self.record(granted)),
                 Err(error) => Err(self.give_back(caller, charge).refuse(&error)),
             }
         })
+    }
+
+    /// Records a grant that had to wait in the metrics.
+    fn record(self, granted: Granted) -> Granted {
+        let took = self.engine.clock().steady().saturating_sub(self.began);
+        self.metrics().granted(granted.block.count(), took);
+        granted
     }
 
     /// Credits the caller's limits with identifiers that were not granted.

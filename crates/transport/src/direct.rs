@@ -1,5 +1,5 @@
-//! Answers calls for identifiers at once, without tonic's codec: most requests arrive as a whole, and most can be granted
-//! without a wait.
+//! Reads calls for identifiers and sends their answers without tonic's codec: most requests arrive as a whole, and most
+//! can be granted without a wait.
 //!
 //! tonic's codec reads and writes streams of messages, which takes longer than a grant.
 
@@ -11,6 +11,7 @@ use std::{
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use h2::{RecvStream, SendStream, server::SendResponse};
+use kent_engine::grant::Wait;
 use kent_proto::v1::{AllocateRequest, AllocateResponse};
 use prost::Message;
 use tonic::{
@@ -20,7 +21,7 @@ use tonic::{
 };
 
 use super::{
-    allocator::{ALLOCATE, AllocatorService, Waits},
+    allocator::{ALLOCATE, AllocatorService, Unanswered},
     pieces::{Large, large_body},
 };
 
@@ -57,9 +58,14 @@ impl Direct {
     }
 
     /// Answers a call whose grant has to wait.
-    pub(super) fn finish(&self, request: Request<AllocateRequest>, waits: Box<Waits>) -> BoxFuture<'static, Outcome> {
+    pub(super) fn finish(
+        &self,
+        request: Request<AllocateRequest>,
+        wait: Wait,
+        unanswered: Box<Unanswered>,
+    ) -> BoxFuture<'static, Outcome> {
         let service = self.service.clone();
-        Box::pin(async move { service.finish(&request, waits).await })
+        Box::pin(async move { service.finish(&request, wait, unanswered).await })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Serves the calls of HTTP/2 connections, on the crate h2.
 //!
-//! tonic's server runs each call in a task of its own, through layers that Kent does not need. Most calls can be answered
-//! at once, and are then answered by the task of their connection.
+//! tonic's server runs each call in a task of its own, through layers that Kent does not need. Here, the task of the
+//! connection answers the calls that can be answered at once, and those that wait for a strict grant. Only calls that
+//! have to wait for something else have a task of their own.
 
 use std::{
     io, mem,
@@ -19,7 +20,8 @@ use h2::{
     server::{Builder, SendResponse},
 };
 use http_body::{Body as _, Frame};
-use kent_engine::{host::deadline::deadline, status};
+use kent_engine::{host::deadline::deadline, issuing::queue::PendingGrant, status};
+use kent_proto::v1::AllocateRequest;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     select,
@@ -39,12 +41,13 @@ use tonic::{
 use tracing::debug;
 
 use super::{
-    allocator::Tried,
+    allocator::{Tried, Unanswered},
     connection::Connection,
     direct::{self, Outcome},
     peer::Peer,
     port::{Dispatched, GrpcPort},
     threads::Threads,
+    waiting::{Ready, Waiting},
     workers::{Serve, Workers},
 };
 
@@ -116,7 +119,7 @@ fn settings() -> Builder {
 
 /// Begins HTTP/2 on a connection, and serves it as another of the `tasks`. Its memory is then only what it needs.
 async fn begin(connection: Connection, port: Arc<GrpcPort>, stop: CancellationToken, tasks: TaskTracker) {
-    let calls = Calls { port, peer: connection.connect_info(), tasks: tasks.clone() };
+    let calls = Calls { port, peer: connection.connect_info(), tasks: tasks.clone(), strict: Waiting::new() };
     let begun = select! {
         biased;
         begun = settings().handshake(connection) => begun,
@@ -157,6 +160,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, C: Begin> Future for Serving<T, C> {
             *is_stopping = true;
             connection.graceful_shutdown();
         }
+        calls.answer_ready(cx);
         loop {
             // Each time that h2 is asked for a call, it writes the answers so far. So all calls that have arrived are
             // accepted first, and their answers are written together.
@@ -188,8 +192,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, C: Begin> Future for Serving<T, C> {
 
 /// Begins the calls of a connection.
 trait Begin: Unpin {
-    /// Answers a call, or begins a task that answers it.
-    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>);
+    /// Answers a call, keeps it until it can be answered, or begins a task that answers it.
+    fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>);
+
+    /// Answers the kept calls that can be answered now.
+    fn answer_ready(&mut self, cx: &mut Context<'_>);
 }
 
 /// Begins calls to the services of the gRPC port.
@@ -198,27 +205,22 @@ struct Calls {
     peer: Peer,
     /// Runs the calls that take time.
     tasks: TaskTracker,
+    /// The calls that wait for strict grants.
+    strict: Waiting<PendingGrant, StrictCall>,
 }
 
 impl Begin for Calls {
-    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
+    fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
         let (mut head, mut stream) = request.into_parts();
         head.extensions.insert(self.peer.clone());
         let mut arrived = Bytes::new();
-        if let Some(direct) = self.port.direct(&head) {
-            match direct.read(&mut stream, cx) {
+        if self.port.answers_directly(&head) {
+            match self.port.direct.read(&mut stream, cx) {
                 Ok(message) => {
                     let metadata = MetadataMap::from_headers(head.headers);
                     let request = tonic::Request::from_parts(metadata, head.extensions, message);
-                    return match direct.service.try_allocate(&request) {
-                        Ok(Tried::Waits(waits)) => {
-                            let timeout = deadline(request.metadata().as_ref());
-                            let step = Step::Grant(direct.finish(request, waits));
-                            self.spawn(Call { step, respond, timeout: None }, timeout);
-                        }
-                        Ok(Tried::Answered(response)) => self.answer(Ok(response), respond, cx),
-                        Err(refusal) => self.answer(Err(refusal), respond, cx),
-                    };
+                    let tried = self.port.direct.service.try_allocate(&request);
+                    return self.proceed(tried, request, respond, cx);
                 }
                 Err(bytes) => arrived = bytes,
             }
@@ -227,9 +229,54 @@ impl Begin for Calls {
         let answer = self.port.answer(Request::from_parts(head, Body::new(Received { arrived, stream })));
         self.run(Step::Answer(answer), respond, timeout, cx);
     }
+
+    fn answer_ready(&mut self, cx: &mut Context<'_>) {
+        if !self.strict.has_rung(cx) {
+            return;
+        }
+        let mut next = 0;
+        while let Some(ready) = self.strict.next_ready(&mut next) {
+            // A panic ends only this call.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.decided(ready, cx)));
+        }
+    }
 }
 
 impl Calls {
+    /// Answers a call for identifiers, or waits for its grant.
+    fn proceed(
+        &mut self,
+        tried: Result<Tried, Status>,
+        request: tonic::Request<AllocateRequest>,
+        respond: SendResponse<Bytes>,
+        cx: &mut Context<'_>,
+    ) {
+        match tried {
+            Ok(Tried::Answered(response)) => self.answer(Ok(response), respond, cx),
+            Ok(Tried::Strict(pending, unanswered)) => {
+                if let Some(ready) = self.strict.add((pending, (request, unanswered), respond), cx) {
+                    self.decided(ready, cx);
+                }
+            }
+            Ok(Tried::Waits(wait, unanswered)) => {
+                let timeout = self.port.direct.service.time_left(&request, &unanswered);
+                let step = Step::Grant(self.port.direct.finish(request, wait, unanswered));
+                self.spawn(Call { step, respond, timeout: None }, timeout);
+            }
+            Err(refusal) => self.answer(Err(refusal), respond, cx),
+        }
+    }
+
+    /// Answers a call whose strict grant is decided, or waits for another attempt.
+    fn decided(
+        &mut self,
+        (outcome, (request, unanswered), respond): Ready<PendingGrant, StrictCall>,
+        cx: &mut Context<'_>,
+    ) {
+        let tried = self.port.direct.service.try_finish(&request, unanswered, outcome);
+        self.proceed(tried, request, respond, cx);
+    }
+
     /// Answers a call directly.
     fn answer(&self, outcome: Outcome, mut respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
         if let Some((body, stream)) = direct::send(outcome, &mut respond) {
@@ -251,6 +298,9 @@ impl Calls {
         self.tasks.spawn(call);
     }
 }
+
+/// A call that waits for a strict grant.
+type StrictCall = (tonic::Request<AllocateRequest>, Box<Unanswered>);
 
 /// The body of a request.
 struct Received {
@@ -399,7 +449,12 @@ mod tests {
 
     use futures_util::future;
     use h2::client;
-    use tokio::{io::duplex, sync::oneshot, task, time::timeout};
+    use tokio::{
+        io::duplex,
+        sync::{mpsc, oneshot},
+        task,
+        time::timeout,
+    };
     use tonic::{
         Code,
         codegen::http::{HeaderMap, HeaderValue},
@@ -413,23 +468,21 @@ mod tests {
     type BeginCall = dyn Fn(&Request<RecvStream>, SendResponse<Bytes>) + Send;
 
     impl Begin for Function {
-        fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>, _: &mut Context<'_>) {
+        fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, _: &mut Context<'_>) {
             self.0(&request, respond);
         }
+
+        fn answer_ready(&mut self, _: &mut Context<'_>) {}
     }
 
     /// Opens a connection on which the caller's window has `window` bytes, and serves it. Returns the caller's end.
-    async fn serve(
-        window: u32,
-        begin: impl Fn(&Request<RecvStream>, SendResponse<Bytes>) + Send + 'static,
-        stop: CancellationToken,
-    ) -> Caller {
+    async fn serve(window: u32, calls: impl Begin + Send + 'static, stop: CancellationToken) -> Caller {
         let (near, far) = duplex(1 << 16);
         let tasks = TaskTracker::new();
         let serving = tasks.clone();
         tasks.spawn(async move {
             let connection = settings().handshake(far).await.expect("a connection");
-            serving.spawn(Serving::new(connection, Function(Box::new(begin)), stop));
+            serving.spawn(Serving::new(connection, calls, stop));
         });
         let (caller, connection) =
             client::Builder::new().initial_window_size(window).handshake(near).await.expect("a connection");
@@ -444,7 +497,7 @@ mod tests {
     async fn open(window: u32, answer: impl FnOnce(SendResponse<Bytes>) -> Call + Send + 'static) -> Caller {
         let (answer, tasks) = (Cell::new(Some(answer)), TaskTracker::new());
         let begin = move |_: &_, respond| drop(tasks.spawn(answer.take().expect("one call")(respond)));
-        serve(window, begin, CancellationToken::new()).await
+        serve(window, Function(Box::new(begin)), CancellationToken::new()).await
     }
 
     fn call() -> Request<()> {
@@ -552,7 +605,7 @@ mod tests {
             assert!(!request.headers().contains_key("fails"), "this panic is part of the test");
             respond.send_response(Response::new(()), true).expect("sent");
         };
-        let mut caller = serve(1 << 16, begin, CancellationToken::new()).await;
+        let mut caller = serve(1 << 16, Function(Box::new(begin)), CancellationToken::new()).await;
         let mut failing = call();
         failing.headers_mut().insert("fails", HeaderValue::from_static("1"));
         // All three arrive together.
@@ -579,7 +632,7 @@ mod tests {
                 drop(respond.send_response(Response::new(()), true));
             });
         };
-        let mut caller = serve(1 << 16, begin, stop.clone()).await;
+        let mut caller = serve(1 << 16, Function(Box::new(begin)), stop.clone()).await;
         let answer = send_call(&mut caller);
         while begun.load(Relaxed) == 0 {
             task::yield_now().await;
@@ -596,5 +649,52 @@ mod tests {
         timeout(Duration::from_secs(60), hears).await.expect("the caller hears of the stop");
         release.cancel();
         answer.await.expect("an answer");
+    }
+
+    /// Keeps each call until the test releases it.
+    struct Keeps {
+        kept: Waiting<oneshot::Receiver<()>, ()>,
+        releases: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    }
+
+    impl Begin for Keeps {
+        fn begin(&mut self, _: Request<RecvStream>, respond: SendResponse<Bytes>, cx: &mut Context<'_>) {
+            let (release, released) = oneshot::channel();
+            assert!(self.kept.add((released, (), respond), cx).is_none());
+            self.releases.send(release).expect("the test receives");
+        }
+
+        fn answer_ready(&mut self, cx: &mut Context<'_>) {
+            if self.kept.has_rung(cx) {
+                let mut next = 0;
+                while let Some((_, (), mut respond)) = self.kept.next_ready(&mut next) {
+                    respond.send_response(Response::new(()), true).expect("sent");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn ok_kept_calls_are_answered_once_they_can_be_even_during_a_stop() {
+        let (stop, (releases, mut begun)) = (CancellationToken::new(), mpsc::unbounded_channel());
+        let mut caller = serve(1 << 16, Keeps { kept: Waiting::new(), releases }, stop.clone()).await;
+        let (first, second) = (send_call(&mut caller), send_call(&mut caller));
+        let (_response, mut third) = caller.send_request(call(), false).expect("sent");
+        let release_first = begun.recv().await.expect("a call");
+        begun.recv().await.expect("a call").send(()).expect("kept");
+        second.await.expect("an answer");
+        let mut release_third = begun.recv().await.expect("a call");
+        third.send_reset(Reason::CANCEL);
+        let dropped = timeout(Duration::from_secs(60), release_third.closed());
+        dropped.await.expect("the connection drops a call whose caller has given up");
+        stop.cancel();
+        let hears = async {
+            while caller.clone().ready().await.is_ok() {
+                task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), hears).await.expect("the caller hears of the stop");
+        release_first.send(()).expect("kept");
+        first.await.expect("an answer");
     }
 }

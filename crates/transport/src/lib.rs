@@ -29,4 +29,5 @@ pub mod threads;
 pub mod tls;
 mod traced;
 mod turns;
+mod waiting;
 pub mod workers;

@@ -48,7 +48,7 @@ use super::{
 /// reflection. The frequently used service identifies the callers of its unary calls and counts the calls itself.
 #[derive(Clone)]
 pub struct GrpcPort {
-    direct: Direct,
+    pub(super) direct: Direct,
     allocator: AllocatorServer<AllocatorService>,
     services: Arc<[Offload]>,
     others: Routes,
@@ -187,9 +187,9 @@ impl GrpcPort {
         Some(trace)
     }
 
-    /// Returns the service that answers this call directly. Calls that may be traced take the longer way.
-    pub(super) fn direct(&self, head: &Parts) -> Option<&Direct> {
-        Some(&self.direct).filter(|_| self.traces.is_none() && Direct::serves(head))
+    /// Whether this call can be answered directly. Calls that may be traced take the longer way.
+    pub(super) fn answers_directly(&self, head: &Parts) -> bool {
+        self.traces.is_none() && Direct::serves(head)
     }
 
     /// Answers a call. tonic's services are always ready for one.

@@ -3,13 +3,15 @@
 
 use std::{process::Stdio, thread, time::Duration};
 
+use kent_proto::v1::Encoding;
 use kent_test_etcd::Etcd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::time::Instant;
+use tonic::Code;
 
 use super::{
-    harness::{Daemon, kentd},
+    harness::{Daemon, kentd, request},
     operator::{Operator, kent_in, run_at},
 };
 
@@ -150,6 +152,35 @@ fn err_a_longer_timeout_is_not_advised_while_the_store_is_unreachable() {
     let (code, _, said) = run_at(daemon.grpc_address(), "alloc region:r --request-timeout 2s");
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("`kent doctor` says why") && !said.contains("--timeout "), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_a_strict_grant_waits_for_a_second_for_a_store_that_hangs() {
+    let etcd = Etcd::start(1);
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = kentd(data.path());
+    command.args(["--store", &etcd.address("kent")]);
+    let daemon = Daemon::spawn(&mut command);
+    let kent = |words| run_at(daemon.grpc_address(), words);
+    for words in ["region create invoices --suffix 20", "region set invoices --strict"] {
+        assert_eq!(kent(words).0, 0, "{words}");
+    }
+    let ask = || request("region:invoices", 1, Encoding::Lease);
+    let mut allocator = daemon.allocator();
+    allocator.allocate(ask()).await.expect("granted");
+    etcd.pause(0);
+    let refused = allocator.allocate(ask()).await.expect_err("the store hangs");
+    assert_eq!(refused.code(), Code::Unknown, "{refused:?}");
+    etcd.resume(0);
+    // The wait is recorded although it ended without a grant.
+    let events = kent("debug dump -o json").1;
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("one object per line"));
+    let is_of = |event: &Value| {
+        event["event"] == "grant-waited"
+            && event["figures"]["source"] == "region:invoices"
+            && event["figures"]["granted"] == "false"
+    };
+    assert_eq!(events.filter(is_of).count(), 1);
 }
 
 /// Waits up to a minute until the condition holds.

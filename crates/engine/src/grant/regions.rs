@@ -335,6 +335,7 @@ impl RegionGrants {
 
     /// Commits for all waiting requests, until the queue is empty.
     async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
+        let _lead = cell.lead();
         loop {
             if let (Some(cluster), Some(turns)) = (&self.cluster, self.turns(&space, number, &cell)) {
                 turns.take(cluster.own()).await;

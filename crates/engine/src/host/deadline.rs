@@ -7,6 +7,8 @@ use tonic::codegen::http::HeaderMap;
 /// The time on the daemon's steady clock until which a request may wait for the wall clock, a window or a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitLimit {
+    /// When the request arrived.
+    began: Duration,
     until: Duration,
 }
 
@@ -23,7 +25,12 @@ impl WaitLimit {
     /// Limits how long a request may wait from `now`, according to its timeout.
     pub fn new(now: Duration, deadline: Option<Duration>) -> Self {
         let wait = deadline.map_or(WAIT_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(WAIT_MAX));
-        Self { until: now + wait }
+        Self { began: now, until: now + wait }
+    }
+
+    /// The time that the request has waited at `now`.
+    pub(crate) fn waited(self, now: Duration) -> Duration {
+        now.saturating_sub(self.began)
     }
 
     /// The time left at `now`.

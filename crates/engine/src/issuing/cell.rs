@@ -6,6 +6,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::Duration,
 };
 
@@ -111,6 +112,11 @@ impl Cell {
     /// Runs `act` with the queue of strict grants locked.
     pub(crate) fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Begins the work of the leader of the queue. If the leader panics, the waiting requests are answered.
+    pub(crate) fn lead(&self) -> impl Drop {
+        Lead(self)
     }
 
     /// Tries to reserve a chunk for at least `count` identifiers. The caller must hold the `reserving` lock.
@@ -234,4 +240,41 @@ impl Cell {
 fn to_record(plan: &CounterPlan) -> stored::Counter {
     let Reserved { below, paid } = plan.reserved();
     stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
+}
+
+/// The work of a leader.
+struct Lead<'a>(&'a Cell);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.with_queue(Queue::abandon);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit, issuing::queue::QueuedRequest};
+
+    #[tokio::test]
+    async fn err_a_leader_panics() {
+        let cell = Cell::new(Chunk::default());
+        let add = || {
+            let request = QueuedRequest { count: NonZeroU64::MIN, request: None, charge: Charge::default() };
+            cell.with_queue(|queue| queue.add(request, WaitLimit::new(Duration::ZERO, None)))
+        };
+        let (waiting, must_lead) = add();
+        assert!(must_lead);
+        let lead = || {
+            let _lead = cell.lead();
+            panic!("this panic is part of the test");
+        };
+        catch_unwind(AssertUnwindSafe(lead)).expect_err("it panics");
+        assert!(matches!(waiting.await, Err(AllocateError::OutcomeUnknown)));
+        assert!(add().1, "the next caller starts a leader");
+    }
 }

@@ -1,7 +1,15 @@
 //! The queue of strict grants: requests that arrive while a commit is in progress share the next commit.
 
-use std::{collections::VecDeque, mem, num::NonZeroU64, time::Duration};
+use std::{
+    collections::VecDeque,
+    mem,
+    num::NonZeroU64,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
+use futures_util::FutureExt;
 use kent_ids::Block;
 use kent_issue::{Stored, StrictState, Turns};
 use kent_proto::stored;
@@ -127,6 +135,12 @@ impl Queue {
         self.is_led
     }
 
+    /// Ends the work of a leader that has panicked: the outcome of the waiting requests is unknown.
+    pub(crate) fn abandon(&mut self) {
+        self.waiting.clear();
+        self.is_led = false;
+    }
+
     /// Answers the requests whose wait limit has passed, and removes these requests and the abandoned ones.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
@@ -159,9 +173,20 @@ impl Waiter {
 }
 
 impl PendingGrant {
-    /// Waits for the outcome.
-    pub(crate) async fn outcome(self) -> Outcome {
-        self.0.await.unwrap_or(Err(AllocateError::OutcomeUnknown))
+    /// The answer to a request whose outcome is known.
+    pub fn known(outcome: Outcome) -> Self {
+        let (answer, receiver) = oneshot::channel();
+        // OK because the receiver is not dropped yet.
+        let _ = answer.send(outcome);
+        Self(receiver)
+    }
+}
+
+impl Future for PendingGrant {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        self.0.poll_unpin(cx).map(|answer| answer.unwrap_or(Err(AllocateError::OutcomeUnknown)))
     }
 }
 
@@ -181,7 +206,6 @@ pub(crate) async fn answer_in_batches(waiters: Vec<Waiter>, outcomes: Vec<Outcom
 mod tests {
     use std::pin::pin;
 
-    use futures_util::FutureExt;
     use kent_regions::Count;
 
     use super::*;
@@ -268,23 +292,23 @@ mod tests {
         waiters[0].expire(after, AllocateError::OutcomeUnknown);
         queue.expire(after);
         waiters.iter_mut().for_each(|waiter| waiter.answer(Ok(None)));
-        assert!(matches!(committed.outcome().await, Err(AllocateError::OutcomeUnknown)), "its commit is in progress");
-        assert!(matches!(queued.outcome().await, Ok(None)), "its commit finished in time");
-        assert!(matches!(late.outcome().await, Err(AllocateError::Late)));
+        assert!(matches!(committed.await, Err(AllocateError::OutcomeUnknown)), "its commit is in progress");
+        assert!(matches!(queued.await, Ok(None)), "its commit finished in time");
+        assert!(matches!(late.await, Err(AllocateError::Late)));
         assert_eq!(next(&mut queue), 0, "an answered request is removed");
     }
 
     #[test]
     fn ok_requests_of_one_commit_are_answered_in_batches() {
         let mut queue = Queue::default();
-        let mut pending: Vec<_> = (0..40).map(|_| add(&mut queue).0.0).collect();
+        let mut pending: Vec<_> = (0..2 * ANSWER_BATCH + 8).map(|_| add(&mut queue).0.0).collect();
         let (_, waiters) = queue.next(NOW);
         let outcomes = waiters.iter().map(|_| Ok(None)).collect();
         let mut answering = pin!(answer_in_batches(waiters, outcomes));
-        for answered in [16, 32, 40] {
-            assert_eq!(answering.as_mut().now_or_never().is_some(), answered == 40);
+        for (is_over, batch) in [(false, ANSWER_BATCH), (false, ANSWER_BATCH), (true, 8)] {
+            assert_eq!(answering.as_mut().now_or_never().is_some(), is_over);
             let received = pending.iter_mut().filter_map(|pending| pending.try_recv().ok()).count();
-            assert_eq!(received, if answered == 40 { 8 } else { 16 }, "{answered}");
+            assert_eq!(received, batch);
         }
     }
 }
