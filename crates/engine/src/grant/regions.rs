@@ -385,11 +385,11 @@ impl RegionGrants {
         Some(TurnsAt { store: &*self.store, clock: &*self.clock, space: space.key(), number, cell })
     }
 
-    /// Waits briefly until a third of the callers that were just answered have sent another request. Gathering
+    /// Waits briefly until half of the callers that were just answered have sent another request. Gathering
     /// requests saves commits, because a commit costs the same for one request as for many. The other callers can queue
     /// while the commit is in progress.
     async fn gather(cell: &Cell, answered: usize) {
-        if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 3)) {
+        if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 2)) {
             // OK because later requests share the following commit.
             let _ = time::timeout(GATHER, gathered).await;
         }

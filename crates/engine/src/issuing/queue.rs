@@ -24,7 +24,7 @@ use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit, re
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
-const ANSWER_BATCH: usize = 16;
+const ANSWER_BATCH: usize = 32;
 
 /// The requests that wait for a commit.
 #[derive(Debug, Default)]
