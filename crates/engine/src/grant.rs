@@ -176,29 +176,24 @@ impl Grants {
         wait_limit: WaitLimit,
     ) -> Result<Granted, AllocateError> {
         let granted = self.finish_unrecorded(request, caller, wait, wait_limit).await;
-        self.record_long_wait(request, wait_limit, granted.is_ok());
+        self.record_long_wait(request, wait_limit.began(), granted.is_ok());
         granted
     }
 
-    /// Returns the identifiers of a strict grant whose commit has succeeded.
+    /// Returns the identifiers of a strict grant whose commit has succeeded. `began` is when the request arrived.
     ///
     /// # Errors
     ///
     /// [`AllocateError`] if the daemon must issue nothing more.
-    pub fn committed(
-        &self,
-        request: &AllocateInput,
-        block: Block,
-        wait_limit: WaitLimit,
-    ) -> Result<Granted, AllocateError> {
+    pub fn committed(&self, request: &AllocateInput, block: Block, began: Duration) -> Result<Granted, AllocateError> {
         let granted = self.check_whole().map(|()| self.granted(block));
-        self.record_long_wait(request, wait_limit, granted.is_ok());
+        self.record_long_wait(request, began, granted.is_ok());
         granted
     }
 
-    /// Records the wait of a request, if it was long.
-    fn record_long_wait(&self, request: &AllocateInput, wait_limit: WaitLimit, granted: bool) {
-        let waited = wait_limit.waited(self.clock.steady());
+    /// Records the wait of a request that arrived at `began`, if the wait was long.
+    fn record_long_wait(&self, request: &AllocateInput, began: Duration, granted: bool) {
+        let waited = self.clock.steady().saturating_sub(began);
         if waited >= LONG_WAIT {
             let (source, count) = (Name::of(&request.source), request.count.get());
             flight::record(Happened::GrantWaited { source, count, waited, granted });

@@ -94,7 +94,7 @@ impl AllocatorService {
     }
 
     /// Answers a unary call whose strict grant has this outcome, unless the call needs [`finish`](Self::finish). The call
-    /// must not be traced.
+    /// must not be traced, because only `finish` ends the part of the trace for the wait.
     pub(crate) fn try_finish(
         &self,
         request: &Request<AllocateRequest>,
@@ -106,13 +106,13 @@ impl AllocatorService {
         };
         let Unanswered { began, caller, input, charge, .. } = &mut *unanswered;
         let call = Call { engine: &self.engine, request: request.get_ref(), began: *began };
-        match self.engine.grants().committed(input, block, call.wait_limit(None)) {
+        match self.engine.grants().committed(input, block, *began) {
             Ok(granted) => Ok(Tried::Answered(call.answer(&call.record(granted), input, request))),
             Err(error) => Err(refuse_unary(call.give_back(caller, charge.take()), request, error)),
         }
     }
 
-    /// The time that the caller still allows for the answer.
+    /// The time that the caller still allows for the answer; `None` if it is not limited.
     pub(crate) fn time_left(&self, request: &Request<AllocateRequest>, unanswered: &Unanswered) -> Option<Duration> {
         let waited = self.engine.clock().steady().saturating_sub(unanswered.began);
         Some(deadline(request.metadata().as_ref())?.saturating_sub(waited))

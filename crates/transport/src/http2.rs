@@ -1,8 +1,8 @@
 //! Serves the calls of HTTP/2 connections, on the crate h2.
 //!
 //! tonic's server runs each call in a task of its own, through layers that Kent does not need. Here, the task of the
-//! connection answers the calls that can be answered at once, and those that wait for a strict grant. Only calls that
-//! have to wait for something else have a task of their own.
+//! connection answers the calls that can be answered at once, and waits for strict grants. Only calls that wait for
+//! something else, or need another attempt, have a task of their own.
 
 use std::{
     io, mem,

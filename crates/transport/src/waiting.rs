@@ -36,7 +36,8 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::Release);
+        // A swap and not a store: the task that takes the flag must see the work of all that have set it.
+        self.has_rung.swap(true, Ordering::AcqRel);
         self.task.wake();
     }
 }
@@ -49,7 +50,7 @@ impl<F: Future + Unpin, T> Waiting<F, T> {
         Self { calls: Vec::new(), bell: None }
     }
 
-    /// Adds a call. If its future is ready, returns the call instead.
+    /// Adds a call. If its future is ready, returns the call instead. If its caller has given up, drops it.
     pub(super) fn add(&mut self, call: (F, T, SendResponse<Bytes>), cx: &mut Context<'_>) -> Option<Ready<F, T>> {
         let (bell, _) = self.bell.get_or_insert_with(|| {
             let bell = Arc::<Bell>::default();
@@ -61,7 +62,7 @@ impl<F: Future + Unpin, T> Waiting<F, T> {
         self.next_ready(&mut next)
     }
 
-    /// Whether a call may be ready, or may have been given up. If not, the task will be woken.
+    /// Whether to poll the calls: one may be ready, or its caller may have given up. If not, the bell will wake the task.
     pub(super) fn has_rung(&self, cx: &mut Context<'_>) -> bool {
         let Some((bell, _)) = self.bell.as_ref().filter(|_| !self.calls.is_empty()) else { return false };
         // Registered first, so that the task is woken if the bell rings after the check.
@@ -83,6 +84,10 @@ impl<F: Future + Unpin, T> Waiting<F, T> {
                 Poll::Pending if respond.poll_reset(&mut cx).is_ready() => drop(calls.swap_remove(*next)),
                 Poll::Pending => *next += 1,
             }
+        }
+        if calls.is_empty() {
+            // A connection without strict grants holds no memory for them.
+            *calls = Vec::new();
         }
         None
     }

@@ -8,7 +8,6 @@ use kent_test_etcd::Etcd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::time::Instant;
-use tonic::Code;
 
 use super::{
     harness::{Daemon, kentd, request},
@@ -155,7 +154,7 @@ fn err_a_longer_timeout_is_not_advised_while_the_store_is_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_a_strict_grant_waits_for_a_second_for_a_store_that_hangs() {
+async fn err_a_strict_grant_waits_for_a_store_that_hangs() {
     let etcd = Etcd::start(1);
     let data = tempfile::tempdir().expect("a directory");
     let mut command = kentd(data.path());
@@ -170,10 +169,11 @@ async fn err_a_strict_grant_waits_for_a_second_for_a_store_that_hangs() {
     allocator.allocate(ask()).await.expect("granted");
     etcd.pause(0);
     let refused = allocator.allocate(ask()).await.expect_err("the store hangs");
-    assert_eq!(refused.code(), Code::Unknown, "{refused:?}");
+    assert!(refused.message().contains("may or may not have been granted"), "{refused:?}");
     etcd.resume(0);
     // The wait is recorded although it ended without a grant.
-    let events = kent("debug dump -o json").1;
+    let (code, events, _) = kent("debug dump -o json");
+    assert_eq!(code, 0);
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("one object per line"));
     let is_of = |event: &Value| {
         event["event"] == "grant-waited"

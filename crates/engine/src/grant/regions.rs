@@ -27,7 +27,7 @@ use crate::{
     error::{AllocateError, EditError, burst},
     host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
     issuing::{
-        cell::{Attempt, Cell},
+        cell::{Attempt, Cell, Lead},
         pacing::Pacing,
         queue::{Outcome, PendingGrant, Queue, QueuedRequest, answer_in_batches},
         record::Record,
@@ -308,7 +308,7 @@ impl RegionGrants {
             cell.with_queue(|queue| queue.add(QueuedRequest { count, request, charge }, wait_limit));
         if must_lead {
             // The leader continues if its caller disconnects, because other callers wait for the leader's commits.
-            let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
+            let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone(), cell.lead());
             self.tasks.spawn_work_local(leader);
         }
         pending
@@ -334,8 +334,7 @@ impl RegionGrants {
     }
 
     /// Commits for all waiting requests, until the queue is empty.
-    async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>) {
-        let _lead = cell.lead();
+    async fn commit_for_all(self, space: Arc<Space>, number: RegionNumber, cell: Arc<Cell>, lead: Lead) {
         loop {
             if let (Some(cluster), Some(turns)) = (&self.cluster, self.turns(&space, number, &cell)) {
                 turns.take(cluster.own()).await;
@@ -344,7 +343,7 @@ impl RegionGrants {
             // Read both under one lock: as soon as the queue has no leader, another caller may start one.
             let ((requests, mut waiters), is_led) = cell.with_queue(|queue| (queue.next(now), queue.is_led()));
             if !is_led {
-                return;
+                return lead.end();
             }
             if requests.is_empty() {
                 continue;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tonic::codegen::http::HeaderMap;
 
-/// The time on the daemon's steady clock until which a request may wait for the wall clock, a window or a chunk.
+/// How long a request may wait for the wall clock, a window, a chunk or a commit. The times are on the steady clock.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitLimit {
-    /// When the request arrived.
     began: Duration,
     until: Duration,
 }
@@ -28,9 +27,9 @@ impl WaitLimit {
         Self { began: now, until: now + wait }
     }
 
-    /// The time that the request has waited at `now`.
-    pub(crate) fn waited(self, now: Duration) -> Duration {
-        now.saturating_sub(self.began)
+    /// When the request arrived.
+    pub(crate) const fn began(self) -> Duration {
+        self.began
     }
 
     /// The time left at `now`.

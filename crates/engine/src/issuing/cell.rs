@@ -3,10 +3,9 @@
 use std::{
     num::NonZeroU64,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    thread,
     time::Duration,
 };
 
@@ -114,9 +113,9 @@ impl Cell {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins the work of the leader of the queue. If the leader panics, the waiting requests are answered.
-    pub(crate) fn lead(&self) -> impl Drop {
-        Lead(self)
+    /// Begins the work of the leader of the queue.
+    pub(crate) fn lead(self: &Arc<Self>) -> Lead {
+        Lead { cell: self.clone(), has_ended: false }
     }
 
     /// Tries to reserve a chunk for at least `count` identifiers. The caller must hold the `reserving` lock.
@@ -242,13 +241,23 @@ fn to_record(plan: &CounterPlan) -> stored::Counter {
     stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
 }
 
-/// The work of a leader.
-struct Lead<'a>(&'a Cell);
+/// The work of a leader. If it does not end, because of a panic, the outcome of the waiting requests is unknown.
+pub(crate) struct Lead {
+    cell: Arc<Cell>,
+    has_ended: bool,
+}
 
-impl Drop for Lead<'_> {
+impl Lead {
+    /// Ends the work: the queue has no leader any more.
+    pub(crate) fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Lead {
     fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.with_queue(Queue::abandon);
+        if !self.has_ended {
+            self.cell.with_queue(Queue::abandon);
         }
     }
 }
@@ -262,7 +271,7 @@ mod tests {
 
     #[tokio::test]
     async fn err_a_leader_panics() {
-        let cell = Cell::new(Chunk::default());
+        let cell = Arc::new(Cell::new(Chunk::default()));
         let add = || {
             let request = QueuedRequest { count: NonZeroU64::MIN, request: None, charge: Charge::default() };
             cell.with_queue(|queue| queue.add(request, WaitLimit::new(Duration::ZERO, None)))
@@ -275,6 +284,9 @@ mod tests {
         };
         catch_unwind(AssertUnwindSafe(lead)).expect_err("it panics");
         assert!(matches!(waiting.await, Err(AllocateError::OutcomeUnknown)));
-        assert!(add().1, "the next caller starts a leader");
+        let (_waiting, must_lead) = add();
+        assert!(must_lead);
+        cell.lead().end();
+        assert!(!cell.with_queue(|queue| queue.is_empty()), "the end of a leader removes nothing");
     }
 }

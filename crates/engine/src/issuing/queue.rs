@@ -135,7 +135,7 @@ impl Queue {
         self.is_led
     }
 
-    /// Ends the work of a leader that has panicked: the outcome of the waiting requests is unknown.
+    /// Removes the waiting requests, whose outcome is unknown, because the leader does not commit for them any more.
     pub(crate) fn abandon(&mut self) {
         self.waiting.clear();
         self.is_led = false;
