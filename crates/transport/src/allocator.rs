@@ -93,8 +93,8 @@ impl AllocatorService {
         }
     }
 
-    /// Answers a unary call whose strict grant has this outcome, unless the call needs [`finish`](Self::finish). The call
-    /// must not be traced, because only `finish` ends the part of the trace for the wait.
+    /// Answers a unary call whose strict grant has this outcome, unless the call needs [`finish`](Self::finish). The
+    /// call must not be traced, because only `finish` ends the part of the trace for the wait.
     pub(crate) fn try_finish(
         &self,
         request: &Request<AllocateRequest>,

@@ -62,7 +62,8 @@ impl<F: Future + Unpin, T> Waiting<F, T> {
         self.next_ready(&mut next)
     }
 
-    /// Whether to poll the calls: one may be ready, or its caller may have given up. If not, the bell will wake the task.
+    /// Whether to poll the calls: one may be ready, or its caller may have given up. If not, the bell will wake the
+    /// task.
     pub(super) fn has_rung(&self, cx: &mut Context<'_>) -> bool {
         let Some((bell, _)) = self.bell.as_ref().filter(|_| !self.calls.is_empty()) else { return false };
         // Registered first, so that the task is woken if the bell rings after the check.

@@ -241,7 +241,8 @@ fn to_record(plan: &CounterPlan) -> stored::Counter {
     stored::Counter { reserved: Count::Below(below.get()), paid, unsure: false }
 }
 
-/// The work of a leader. If it does not end, because of a panic, the outcome of the waiting requests is unknown.
+/// The work of a leader. If it is dropped before it has ended, such as by a panic, the waiting requests are told that
+/// their outcome is unknown.
 pub(crate) struct Lead {
     cell: Arc<Cell>,
     has_ended: bool,
